@@ -1,0 +1,44 @@
+"""What can go wrong, each with the evidence in its text."""
+
+from __future__ import annotations
+
+
+class SitemapError(Exception):
+    """The parent of every error that this package raises on purpose."""
+
+
+class ConfigurationError(SitemapError, ValueError):
+    """A setting, a name or a base URL that cannot be used; the text says what to write instead."""
+
+
+class InvalidEntry(SitemapError, ValueError):
+    """An entry that no sitemap may carry.
+
+    *rule* is the short, stable name of the broken rule, by which problems are counted; *value* is the offending value.
+    """
+
+    def __init__(self, rule: str, value: object, explanation: str | None = None) -> None:
+        self.rule = rule
+        self.value = value
+        self.explanation = explanation or rule
+        super().__init__(f"{self.explanation}: {value!r}")
+
+
+class BuildFailed(SitemapError):
+    """A build that was given up; the last good set goes on being served."""
+
+
+class StoreError(SitemapError):
+    """A store that did not keep, or could not give back, what it was asked to."""
+
+
+class Damaged(StoreError):
+    """Stored bytes that are missing or not what they were; what they held is built anew."""
+
+
+class NotBuilt(SitemapError):
+    """There is no set to serve yet; *retry_after* is the number of seconds after which asking again makes sense."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)

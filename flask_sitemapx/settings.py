@@ -1,0 +1,184 @@
+"""Every setting once: its key, default, meaning, and how its text in the environment is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, tzinfo
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from .errors import ConfigurationError
+
+T = TypeVar("T")
+
+PREFIX = "SITEMAP_"
+_UTC: tzinfo = UTC
+
+
+def setting(default: T, help: str, read: Callable[[Any], T]) -> T:
+    """A dataclass field that carries its help and the function that checks and converts its value."""
+    metadata = {"help": help, "read": read}
+    return field(default=default, metadata=metadata)
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    return value.strip()
+
+
+def optional_text(value: Any) -> str | None:
+    return text(value) or None
+
+
+def switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[text(value).lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+def optional_switch(value: Any) -> bool | None:
+    return None if value == "" else switch(value)
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = int(value) if isinstance(value, str) else value
+        in_range = isinstance(number, int) and not isinstance(number, bool) and number >= least
+        if not in_range or (most is not None and number > most):
+            raise ValueError(f"must be a whole number of at least {least}" + (f" and at most {most}" if most else ""))
+        return int(number)
+
+    return read
+
+
+def seconds(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number < float("inf") or isinstance(value, bool):
+        raise ValueError("must be a number of seconds, 0 or more")
+    return number
+
+
+def one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(map(repr, words))}")
+        return str(value)
+
+    return read
+
+
+def zone(value: Any) -> tzinfo:
+    if isinstance(value, tzinfo):
+        return value
+    name = text(value)
+    if name.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError("must be the name of a time zone such as 'Europe/Berlin'") from None
+
+
+def address_or_instance(value: Any) -> Any:
+    return text(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator can set, each as ``SITEMAP_<NAME>`` in ``app.config`` or, failing that, in the environment.
+
+    Durations are in seconds, sizes in bytes. ``None`` in the configuration means "not set".
+    """
+
+    base_url: str | None = setting(
+        None,
+        "Scheme, host, port and mount point of every `loc`, such as `https://www.example.com`. Set it in production.",
+        optional_text,
+    )
+    routes: str = setting(
+        "all",
+        "Which view functions the section `routes` lists: `all` whose address is complete, or only those `marked` "
+        "by `@sitemap.include`.",
+        one_of("all", "marked"),
+    )
+    index: str = setting(
+        "auto",
+        "`auto`: `/sitemap.xml` is one `urlset` while everything fits into one document, a `sitemapindex` beyond. "
+        "`always`: it is a `sitemapindex`.",
+        one_of("auto", "always"),
+    )
+    max_urls: int = setting(10_000, "Most URLs in one sitemap; the protocol allows 50,000.", whole_number(1, 50_000))
+    store: Any = setting(
+        "memory:",
+        "Where sitemaps are kept: `memory:`, `file:/a/directory` (all processes of one machine share it), or an "
+        "instance of a cachelib cache.",
+        address_or_instance,
+    )
+    memory_limit: int = setting(64_000_000, "Most bytes that the store `memory:` holds.", whole_number(1))
+    refresh: float = setting(3600.0, "Age at which a set is built anew, in the background.", seconds)
+    max_age: float = setting(3600.0, "`max-age` of `Cache-Control`: how long clients may keep a document.", seconds)
+    build_wait: float = setting(
+        10.0, "Longest wait of a request for a build when the set is stale or there is none yet.", seconds
+    )
+    verify_age: float = setting(
+        604_800.0, "Age at which a section is read again although its `version` stands.", seconds
+    )
+    grace: float = setting(86_400.0, "How long the number of a shard that was cut anew is still answered.", seconds)
+    lease: float = setting(
+        15.0, "How long a builder that gave no sign of life keeps others from building in its place.", seconds
+    )
+    on_error: str | None = setting(
+        None,
+        "What a bad entry does: `skip` counts and leaves it out, `raise` fails the build. Default: `raise` in debug "
+        "and testing, else `skip`.",
+        one_of("skip", "raise"),
+    )
+    timezone: tzinfo = setting(_UTC, "Zone in which dates without one are read.", zone)
+    hooks: bool = setting(
+        False, "Answer through Flask, with the application's hooks and sessions, instead of in front of it.", switch
+    )
+    robots: bool | None = setting(
+        None,
+        "Serve `/robots.txt`: `true`, `false`, or unset: at the root of the host, unless the application has its own.",
+        optional_switch,
+    )
+    disallow_all: bool = setting(
+        False, "`/robots.txt` asks every robot to stay away: for sites that are not in production.", switch
+    )
+
+
+def load_settings(config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in *config*, else in *environ*, else by default; `ConfigurationError` names what cannot be used."""
+    given = {}
+    for spec in fields(Settings):
+        key = PREFIX + spec.name.upper()
+        value = config.get(key)
+        if value is None:
+            value = environ.get(key)
+        if value is not None:
+            given[spec.name] = _checked(key, value, spec.metadata["read"])
+    return Settings(**given)
+
+
+def settings_table() -> str:
+    """The settings as a Markdown table, for the documentation."""
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for spec in fields(Settings):
+        default = "UTC" if spec.default is UTC else spec.default
+        shown = "unset" if default is None else f"`{default}`"
+        rows.append(f"| `{PREFIX}{spec.name.upper()}` | {shown} | {spec.metadata['help']} |")
+    return "\n".join(rows)
+
+
+def _checked(key: str, value: Any, read: Callable[[Any], T]) -> T:
+    try:
+        return read(value)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{key} {error}, not {value!r}") from None

@@ -1,0 +1,59 @@
+"""Gzip members with the fastest codec that is installed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+GZIP = 31  # wbits of zlib: the gzip format, whose header then holds mtime 0, so that equal input gives equal bytes
+
+
+class Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
+class Codec:
+    """A source of gzip compressors; *name* tells two codecs apart whose bytes differ."""
+
+    def __init__(self, module: Any, level: int, name: str) -> None:
+        self._module = module
+        self._level = level
+        self.name = name
+
+    def compressor(self) -> Compressor:
+        return self._module.compressobj(self._level, zlib.DEFLATED, GZIP)  # type: ignore[no-any-return]
+
+
+def zlib_codec() -> Codec:
+    return Codec(zlib, 6, f"zlib-{zlib.ZLIB_RUNTIME_VERSION}-6")
+
+
+def fastest_codec() -> Codec:
+    """isal's igzip where the extra ``fast`` is installed (about 13 times as fast, 20 % larger), else zlib."""
+    try:
+        from isal import igzip, isal_zlib
+    except ImportError:
+        return zlib_codec()
+    return Codec(isal_zlib, 2, f"isal-{igzip.__name__}-2")
+
+
+def compressed(blocks: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
+    """*blocks* as one gzip member, in pieces as they come out of the codec."""
+    compressor = codec.compressor()
+    for block in blocks:
+        if data := compressor.compress(block):
+            yield data
+    yield compressor.flush()
+
+
+def decompressed(pieces: Iterable[bytes], block: int) -> Iterator[bytes]:
+    """The content of a gzip member given in *pieces*, in blocks of at most *block* bytes."""
+    decompressor = zlib.decompressobj(GZIP)
+    for piece in pieces:
+        data = decompressor.decompress(piece, block)
+        while data:
+            yield data
+            data = decompressor.decompress(decompressor.unconsumed_tail, block)

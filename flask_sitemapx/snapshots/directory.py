@@ -1,0 +1,98 @@
+"""The store `file:`, a directory that all processes of a machine share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkstemp
+
+from ..errors import StoreError
+from .store import STATE
+
+# The clock of a file system may lag: two changes within this time may leave the same mtime.
+MTIME_SECONDS = 2.0
+# A temporary file this old belongs to a process that died while writing it.
+ABANDONED_SECONDS = 3600.0
+
+
+class DirectoryStore:
+    """Files below *directory*, each written whole under a temporary name and then moved or linked into place."""
+
+    shared = True
+    exclusive = True
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory).absolute()
+        self._state = self.directory / STATE
+        self._temporary = self.directory / "tmp"
+        with self._explained("use"):
+            self._state.mkdir(parents=True, exist_ok=True)
+            self._temporary.mkdir(exist_ok=True)
+            self._remove_abandoned()
+
+    def get(self, key: str) -> bytes | None:
+        with self._explained("read"):
+            try:
+                with open(f"{self.directory}/{key}", "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def put(self, key: str, value: bytes) -> None:
+        with self._explained("write to"):
+            self._place(key, value, os.replace)
+
+    def add(self, key: str, value: bytes) -> bool:
+        with self._explained("write to"):
+            try:
+                # link() is the one call that gives a whole file a name only if the name is free.
+                self._place(key, value, os.link)
+            except FileExistsError:
+                return False
+        return True
+
+    def delete(self, key: str) -> None:
+        with self._explained("write to"):
+            (self.directory / key).unlink(missing_ok=True)
+
+    def names(self, prefix: str) -> Iterable[str]:
+        for folder, _, files in os.walk(self.directory / prefix):
+            inside = Path(folder).relative_to(self.directory).as_posix()
+            yield from (f"{inside}/{name}" for name in files)
+
+    def version(self) -> Hashable:
+        with self._explained("read"):
+            changed = os.stat(self._state).st_mtime_ns
+        now = time.time_ns()
+        # Too recent to be told from a change to come: equal to no later answer.
+        return changed if now - changed > MTIME_SECONDS * 1e9 else (changed, now)
+
+    def _place(self, key: str, value: bytes, move: Callable[[str, Path], None]) -> None:
+        target = self.directory / key
+        handle, temporary = mkstemp(dir=self._temporary)
+        try:
+            with open(handle, "wb") as file:
+                file.write(value)
+            try:
+                move(temporary, target)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                move(temporary, target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
+    def _remove_abandoned(self) -> None:
+        for path in self._temporary.iterdir():
+            with suppress(FileNotFoundError):  # another process may be first
+                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    path.unlink()
+
+    @contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"cannot {verb} the directory {self.directory}: {error}") from error

@@ -1,0 +1,319 @@
+"""The immutable set of all sitemaps of one site at one time, and how it is written down."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ..errors import Damaged
+from .store import BLOBS, STATE, Store
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1  # of manifests and documents: another number means that nothing stored is carried over
+SHARDS_PER_PAGE = 1_000
+
+
+class Document(NamedTuple):
+    """All that a response needs to know of a stored sitemap document, except its body."""
+
+    entries: int
+    """How many there are."""
+    length: int
+    """Bytes of the XML, in which an origin that is not known yet counts as one."""
+    origins: int
+    """Places where the origin is to be put in."""
+    entries_hash: str
+    """SHA-256 of the entries, without the frame around them."""
+    lastmod: str | None
+    """The latest `lastmod` if all entries have one."""
+    changed_at: str | None
+    """When the entries changed, as W3C datetime; what the index's `lastmod` and `Last-Modified` say."""
+    gzip_etag: str
+    pieces: tuple[tuple[str, int], ...]
+    """SHA-256 and length of the pieces of the gzip member."""
+
+    @property
+    def etag(self) -> str:
+        return f"{FORMAT}-{self.entries_hash[:32]}"
+
+    @property
+    def gzip_length(self) -> int:
+        return sum(length for _, length in self.pieces)
+
+
+class Shard(NamedTuple):
+    """A numbered document of a section and the cuts between which it lies; "" is an open end."""
+
+    number: int
+    start: str
+    end: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class SectionState:
+    """What a snapshot knows of one section."""
+
+    shards: tuple[Shard, ...] = ()
+    version: str | None = None
+    """Hash of all that the shards were made from, or None if that cannot be told: then they are always made again."""
+    token: str | None = None
+    """The touch token noted before the entries were read."""
+    read_at: float = 0.0
+    next_number: int = 1
+    retired: tuple[tuple[Shard, float], ...] = ()
+    """Shards that were cut anew, each with the time until which its number is still answered."""
+    problems: Mapping[str, Any] = field(default_factory=dict)
+    """What was left out, by rule: count and an example."""
+    error: str | None = None
+    """Why these are the entries of an earlier time, if they are."""
+
+    @property
+    def count(self) -> int:
+        return sum(shard.document.entries for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable set of sitemaps, as published under a number."""
+
+    number: int
+    built_at: float
+    fingerprint: str
+    document: Document | None
+    """`/sitemap.xml`, or None if there is nothing to list."""
+    is_index: bool
+    sections: Mapping[str, SectionState]
+    garbage: Mapping[str, float] = field(default_factory=dict)
+    """Blobs that no document needs any more, each with the time since when."""
+    seconds: float = 0.0
+    """How long the build took."""
+
+    @property
+    def count(self) -> int:
+        return sum(section.count for section in self.sections.values())
+
+    @property
+    def failed(self) -> bool:
+        return any(section.error for section in self.sections.values())
+
+    def shard(self, section: str, number: int) -> Document | None:
+        """The document of a published number, also of one that was cut anew a short time ago."""
+        return self._documents.get((section, number))
+
+    @cached_property
+    def _documents(self) -> dict[tuple[str, int], Document]:
+        return {
+            (name, shard.number): shard.document
+            for name, section in self.sections.items()
+            for shard in (*(shard for shard, _ in section.retired), *section.shards)
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What a person wants to know of it, as plain values."""
+        return {
+            "number": self.number,
+            "built_at": datetime.fromtimestamp(self.built_at, UTC).isoformat(timespec="seconds"),
+            "seconds": self.seconds,
+            "kind": "sitemapindex" if self.is_index else "urlset",
+            "count": self.count,
+            "sections": {
+                name: {
+                    "count": section.count,
+                    "shards": [shard.number for shard in section.shards],
+                    "problems": dict(section.problems),
+                    "error": section.error,
+                }
+                for name, section in self.sections.items()
+            },
+        }
+
+    def blobs(self) -> set[str]:
+        """The hashes of all pieces and pages that this snapshot needs."""
+        documents = [*self._documents.values(), *([self.document] if self.document else [])]
+        pieces = {digest for document in documents for digest, _ in document.pieces}
+        return pieces | {digest for section in self.sections.values() for digest, _ in pages(section)}
+
+
+BLANK = Snapshot(number=0, built_at=0.0, fingerprint="", document=None, is_index=False, sections={})
+"""No set at all: what a manifest that cannot be read stands for."""
+
+
+class Archive:
+    """The manifests of one site in a store.
+
+    A manifest is published by the exclusive creation of the next number. Its shards stand on pages of their own that
+    are kept under their hash, so that one edit writes one page and the root.
+    """
+
+    def __init__(self, store: Store, site: str) -> None:
+        self.store = store
+        self.site = site
+        self._pages: dict[str, tuple[Shard, ...]] = {}
+
+    def latest(self, known: Snapshot | None) -> Snapshot | None:
+        """The newest snapshot, which is *known* itself if nothing newer was published; None if there is none."""
+        number = known.number if known else 0
+        # The head may be one behind, after a crash between two writes, and never ahead; what it names is still there.
+        number = max(number, int(self.store.get(self._state("head")) or 0))
+        newest = None
+        while manifest := self.store.get(self._manifest(number + 1)):
+            newest, number = manifest, number + 1
+        if known and known.number == number:
+            return known
+        newest = newest or self.store.get(self._manifest(number))
+        return self._read(newest, number, known) if newest else None
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Make *snapshot* the newest; False if another has taken its number."""
+        known = {digest for digest in self._pages if digest not in snapshot.garbage}
+        for section in snapshot.sections.values():
+            for digest, page in pages(section):
+                if digest not in known:
+                    self.put_blob(digest, page)
+        if not self.store.add(self._manifest(snapshot.number), self._dumps(snapshot)):
+            return False
+        self._keep_pages(snapshot)
+        self.store.put(self._state("head"), str(snapshot.number).encode())
+        self.store.delete(self._manifest(snapshot.number - 2))
+        return True
+
+    def lease_name(self, number: int) -> str:
+        return self._state(f"lease.{number}")
+
+    def clear_leases(self, number: int) -> None:
+        """Remove what the builders of *number*, dead ones included, left under `lease_name`."""
+        attempt = 0
+        while self.store.get(f"{self.lease_name(number)}.{attempt}"):
+            self.store.delete(f"{self.lease_name(number)}.{attempt}")
+            attempt += 1
+
+    def put_blob(self, digest: str, data: bytes) -> None:
+        self.store.put(self._blob(digest), data)
+
+    def blob(self, digest: str) -> bytes:
+        """The bytes whose hash is *digest*; `Damaged` if they are not there whole."""
+        data = self.store.get(self._blob(digest))
+        if data is None or sha256(data) != digest:
+            raise Damaged(f"{self._blob(digest)} is {'missing' if data is None else 'damaged'}")
+        return data
+
+    def blob_names(self) -> Iterator[str]:
+        yield from (key.rpartition("/")[2] for key in self.store.names(f"{BLOBS}{self.site}/"))
+
+    def delete_blob(self, digest: str) -> None:
+        self.store.delete(self._blob(digest))
+
+    def _state(self, name: str) -> str:
+        return f"{STATE}{self.site}.{name}"
+
+    def _manifest(self, number: int) -> str:
+        return self._state(f"manifest.{number}")
+
+    def _blob(self, digest: str) -> str:
+        return f"{BLOBS}{self.site}/{digest[:2]}/{digest}"
+
+    def _dumps(self, snapshot: Snapshot) -> bytes:
+        root = {
+            "format": FORMAT,
+            "built_at": snapshot.built_at,
+            "seconds": snapshot.seconds,
+            "fingerprint": snapshot.fingerprint,
+            "document": snapshot.document,
+            "is_index": snapshot.is_index,
+            "sections": {name: _section_root(section) for name, section in snapshot.sections.items()},
+            "garbage": snapshot.garbage,
+        }
+        body = _json(root)
+        return sha256(body).encode() + b"\n" + body
+
+    def _read(self, manifest: bytes, number: int, known: Snapshot | None) -> Snapshot:
+        try:
+            return self._loads(manifest, number)
+        except (Damaged, ValueError, KeyError, TypeError) as error:
+            logger.error("sitemap: manifest %d cannot be used (%s), building anew", number, error)
+            return replace(known or BLANK, number=number, built_at=0.0)
+
+    def _loads(self, manifest: bytes, number: int) -> Snapshot:
+        digest, _, body = manifest.partition(b"\n")
+        if sha256(body).encode() != digest:
+            raise Damaged("its hash differs")
+        root = json.loads(body)
+        if root["format"] != FORMAT:
+            raise Damaged(f"its format is {root['format']}, not {FORMAT}")
+        snapshot = Snapshot(
+            number=number,
+            built_at=root["built_at"],
+            seconds=root["seconds"],
+            fingerprint=root["fingerprint"],
+            document=_document(root["document"]) if root["document"] else None,
+            is_index=root["is_index"],
+            sections={name: self._section(section) for name, section in root["sections"].items()},
+            garbage=root["garbage"],
+        )
+        self._keep_pages(snapshot)
+        return snapshot
+
+    def _section(self, root: dict[str, Any]) -> SectionState:
+        shards = [shard for digest in root.pop("pages") for shard in self._page(digest)]
+        retired = [(_shard(row), until) for row, until in root.pop("retired")]
+        return SectionState(shards=tuple(shards), retired=tuple(retired), **root)
+
+    def _page(self, digest: str) -> tuple[Shard, ...]:
+        if digest not in self._pages:
+            self._pages[digest] = tuple(map(_shard, json.loads(self.blob(digest))))
+        return self._pages[digest]
+
+    def _keep_pages(self, snapshot: Snapshot) -> None:
+        self._pages = {
+            sha256(_json(page)): page for section in snapshot.sections.values() for page in _paged(section.shards)
+        }
+
+
+def pages(section: SectionState) -> Iterator[tuple[str, bytes]]:
+    """The pages of a section's manifest, each with its hash."""
+    for page in _paged(section.shards):
+        body = _json(page)
+        yield sha256(body), body
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _section_root(section: SectionState) -> dict[str, Any]:
+    return {
+        "pages": [digest for digest, _ in pages(section)],
+        "version": section.version,
+        "token": section.token,
+        "read_at": section.read_at,
+        "next_number": section.next_number,
+        "retired": section.retired,
+        "problems": section.problems,
+        "error": section.error,
+    }
+
+
+def _paged(shards: tuple[Shard, ...]) -> Iterator[tuple[Shard, ...]]:
+    for start in range(0, len(shards), SHARDS_PER_PAGE):
+        yield shards[start : start + SHARDS_PER_PAGE]
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _document(row: list[Any]) -> Document:
+    return Document._make([*row[:-1], tuple((digest, length) for digest, length in row[-1])])
+
+
+def _shard(row: list[Any]) -> Shard:
+    number, start, end, document = row
+    return Shard(number, start, end, _document(document))

@@ -1,0 +1,139 @@
+"""What sections yield, turned into columns for the gate, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import Any, Protocol
+
+from ..errors import InvalidEntry
+from ..protocol.entries import Columns, UrlEntry
+from .registry import Defaults
+
+BATCH = 512
+"""Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""
+
+
+class Urls(Protocol):
+    """Where the URLs of ``(endpoint, values)`` come from."""
+
+    def locs(self, endpoint: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[str | InvalidEntry]: ...
+
+
+class Items:
+    """Reads the items of one section.
+
+    *urls* is None where there is no application, *view_defaults* gives what `Registry.include` said of an endpoint's
+    view, *endpoint* is what mappings of URL values belong to.
+    """
+
+    def __init__(
+        self,
+        urls: Urls | None,
+        defaults: Defaults,
+        view_defaults: Callable[[str], Defaults | None] = lambda endpoint: None,
+        endpoint: str | None = None,
+    ) -> None:
+        self._urls = urls
+        self._defaults = _evaluated(defaults)
+        self._view_defaults = view_defaults
+        self._endpoint = endpoint
+        self._known: dict[str, Defaults] = {}
+
+    def columns(self, items: Iterable[Any]) -> Iterator[Columns]:
+        """*items* in columns, in order."""
+        iterator = iter(items)
+        while batch := list(islice(iterator, BATCH)):
+            if len(set(map(_kind, batch))) == 1:
+                yield self._read(batch)
+            else:
+                yield from (self._read(list(run)) for _, run in groupby(batch, _kind))
+
+    def _read(self, run: list[Any]) -> Columns:
+        kind = _kind(run[0])
+        if kind is str:
+            return self._filled(Columns(run), None)
+        if kind is UrlEntry:
+            return self._entries(run)
+        if kind is dict:
+            return self._mappings(run)
+        if isinstance(kind, str):
+            return self._endpoints(kind, run)
+        unknown = "no item of a section: neither URL, (endpoint, values, ...), mapping nor UrlEntry"
+        return Columns([item if kind is InvalidEntry else InvalidEntry(unknown, item) for item in run])
+
+    def _entries(self, run: list[UrlEntry]) -> Columns:
+        locs, lastmods, changefreqs, priorities = zip(
+            *((entry.loc, entry.lastmod, entry.changefreq, entry.priority) for entry in run), strict=True
+        )
+        return self._filled(Columns(locs, lastmods, changefreqs, priorities), run)
+
+    def _mappings(self, run: list[Mapping[str, Any]]) -> Columns:
+        if any("loc" in item for item in run):
+            return self._entries([_entry(item) for item in run])
+        if self._endpoint is None:
+            rule = "mapping without 'loc' in a section without an endpoint"
+            return Columns([InvalidEntry(rule, item) for item in run])
+        return self._endpoints(self._endpoint, [(self._endpoint, item) for item in run])
+
+    def _endpoints(self, endpoint: str, run: list[tuple[Any, ...]]) -> Columns:
+        if self._urls is None:
+            return Columns([InvalidEntry("endpoint where there is no application", item) for item in run])
+        if len(set(map(len, run))) > 1:
+            run = [item + (None,) * (5 - len(item)) for item in run]
+        _, values, *rest = zip(*run, strict=True)
+        rows = [row or {} for row in values] if None in values else values
+        lastmods, changefreqs, priorities = (*rest, None, None, None)[:3]
+        locs = self._urls.locs(endpoint, rows)
+        return self._filled(Columns(locs, lastmods, changefreqs, priorities, ready=True), rows, endpoint)
+
+    def _filled(self, columns: Columns, rows: Sequence[Any] | None, endpoint: str | None = None) -> Columns:
+        """*columns* with callbacks answered from their *rows*, and holes filled by view, then by section."""
+        defaults = self._of_view(endpoint) if endpoint else self._defaults
+        columns.lastmods = _column(columns.lastmods, defaults.lastmod, rows, len(columns.locs))
+        columns.changefreqs = _column(columns.changefreqs, defaults.changefreq, rows, len(columns.locs))
+        columns.priorities = _column(columns.priorities, defaults.priority, rows, len(columns.locs))
+        return columns
+
+    def _of_view(self, endpoint: str) -> Defaults:
+        if endpoint not in self._known:
+            view, section = _evaluated(self._view_defaults(endpoint) or Defaults()), self._defaults
+            self._known[endpoint] = Defaults(
+                section.lastmod if view.lastmod is None else view.lastmod,
+                section.changefreq if view.changefreq is None else view.changefreq,
+                section.priority if view.priority is None else view.priority,
+            )
+        return self._known[endpoint]
+
+
+def _kind(item: Any) -> Any:
+    """The form of an item; of a tuple its endpoint, since a batch of one endpoint is made by one compiled rule."""
+    kind = type(item)
+    if kind is tuple:
+        return item[0] if 2 <= len(item) <= 5 and type(item[0]) is str else tuple
+    if kind is str or kind is dict:
+        return kind
+    return next((form for form in (UrlEntry, str, Mapping) if isinstance(item, form)), kind)
+
+
+def _entry(item: Mapping[str, Any]) -> UrlEntry:
+    return UrlEntry(item["loc"], item.get("lastmod"), item.get("changefreq"), item.get("priority"))
+
+
+def _column(
+    values: Sequence[Any] | None, default: Any, rows: Sequence[Any] | None, length: int
+) -> Sequence[Any] | None:
+    if values is None:
+        return None if default is None else [default] * length
+    if rows is not None and any(map(callable, values)):
+        values = [value(row) if callable(value) else value for value, row in zip(values, rows, strict=True)]
+    if default is not None and None in values:
+        values = [default if value is None else value for value in values]
+    return values
+
+
+def _evaluated(defaults: Defaults) -> Defaults:
+    """Callbacks of a view or a section take no argument and are asked once a pull."""
+    return Defaults(
+        *(value() if callable(value) else value for value in (defaults.lastmod, defaults.changefreq, defaults.priority))
+    )

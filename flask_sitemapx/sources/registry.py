@@ -1,0 +1,157 @@
+"""What an application says about its sitemap: sections, marks on views, robots rules. No framework is needed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import ConfigurationError
+from ..protocol.entries import UrlEntry
+from ..protocol.robots import Robots
+
+F = TypeVar("F", bound=Callable[..., Any])
+Item = str | tuple[Any, ...] | Mapping[str, Any] | UrlEntry
+"""What a section yields: a path or URL, ``(endpoint, values[, lastmod[, changefreq[, priority]]])``, a mapping with
+``loc`` or with URL values, or a `UrlEntry`."""
+
+ROUTES = "routes"
+"""The name of the section that lists the url_map."""
+SECTION_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_MARKS = "__sitemapx__"
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What entries get that do not say it themselves; each a value, or a callback without arguments."""
+
+    lastmod: Any = None
+    changefreq: Any = None
+    priority: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named source of entries."""
+
+    name: str
+    function: Callable[[], Iterable[Item]]
+    defaults: Defaults = Defaults()
+    endpoint: str | None = None
+    version: Callable[[], object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a decorator said of a view."""
+
+    is_listed: bool
+    defaults: Defaults = Defaults()
+
+
+class Registry:
+    """Sections, marks and robots rules of one sitemap.
+
+    registry = Registry()
+
+    @registry.section("articles")
+    def articles():
+        for article in newest():
+            yield "blog.article", {"slug": article.slug}, article.updated
+    """
+
+    def __init__(self) -> None:
+        self.sections: dict[str, Section] = {}
+        self.robots = Robots()
+
+    def section(
+        self,
+        name: str,
+        *,
+        lastmod: Any = None,
+        changefreq: Any = None,
+        priority: Any = None,
+        endpoint: str | None = None,
+        version: Callable[[], object] | None = None,
+    ) -> Callable[[F], F]:
+        """Decorate a generator function as the source of the section *name*; it is pulled once per build.
+
+        *name* is lower-case letters, digits and single hyphens, and appears in ``/sitemap-<name>-<n>.xml``. *lastmod*,
+        *changefreq* and *priority* hold for entries that state none: a value, or a function without arguments.
+        *endpoint* is what yielded mappings of URL values belong to (default: the function's own name). While *version*,
+        a function without arguments, returns an equal value, the section is not pulled again before
+        ``SITEMAP_VERIFY_AGE``. Raises `ConfigurationError` for a name that cannot be used or is taken.
+        """
+        self._check_name(name)
+
+        def decorate(function: F) -> F:
+            self._check_name(name)
+            defaults = Defaults(lastmod, changefreq, priority)
+            self.sections[name] = Section(name, function, defaults, endpoint, version)
+            return function
+
+        return decorate
+
+    def include(
+        self, view: F | None = None, *, lastmod: Any = None, changefreq: Any = None, priority: Any = None
+    ) -> Any:
+        """Mark a view function or class as listed, bare or with values for its entries.
+
+        Each value may be a function without arguments. The function is returned unchanged, so the order of decorators
+        does not matter.
+        """
+        mark = Mark(True, Defaults(lastmod, changefreq, priority))
+        return self._marked(view, mark) if view is not None else functools.partial(self._marked, mark=mark)
+
+    def exclude(self, view: F) -> F:
+        """Mark a view function or class as not listed."""
+        return self._marked(view, Mark(False))
+
+    def mark(self, view: Any) -> Mark | None:
+        """What `include` or `exclude` said of *view*, or of a function or class that it wraps; the outermost counts."""
+        return next((marks[self] for step in unwrapped(view) if (marks := _marks(step)) and self in marks), None)
+
+    def _marked(self, view: F, mark: Mark) -> F:
+        owner = getattr(view, "__func__", view)  # a bound method takes no attributes, its function does
+        try:
+            setattr(owner, _MARKS, {**_marks(owner), self: mark})
+        except AttributeError:
+            raise ConfigurationError(f"{view!r} cannot be marked; mark the function that it calls instead") from None
+        return view
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not SECTION_NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"section {name!r}: a name is lower-case letters and digits, with single hyphens between them"
+            )
+        if name == "index" or re.search(r"-[0-9]+\Z", name):
+            raise ConfigurationError(f"section {name!r}: a name is not 'index' and does not end in a hyphen and digits")
+        if name == ROUTES:
+            raise ConfigurationError(f"section {name!r} is the one that lists the url_map")
+        if name in self.sections:
+            raise ConfigurationError(f"section {name!r} is already registered")
+
+
+def unwrapped(view: Any) -> Iterator[Any]:
+    """*view* and what it stands for, from the outside in: wrapped functions, partials, methods, view classes."""
+    seen: set[int] = set()
+    steps = [view]
+    while steps:
+        step = steps.pop(0)
+        if step is None or id(step) in seen:
+            continue
+        seen.add(id(step))
+        yield step
+        own = getattr(step, "__dict__", {})
+        steps += [own.get("view_class"), own.get("__wrapped__"), getattr(step, "__func__", None)]
+        if isinstance(step, functools.partial):
+            steps.append(step.func)
+
+
+def _marks(step: Any) -> dict[Registry, Mark]:
+    # A class inherits attributes, but a mark on a view class is not meant for its subclasses.
+    own: Mapping[str, Any] = getattr(step, "__dict__", {})
+    marks: dict[Registry, Mark] = own.get(_MARKS, {})
+    return marks
