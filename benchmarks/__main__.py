@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables = []
     for name in wanted.names or BENCHMARKS:
         for table in BENCHMARKS[name](effort):
+            if effort is QUICK:
+                table.targets.clear()  # they are for sites of full size
             print(f"\n{table}", flush=True)
             tables.append(table)
     if wanted.json:
@@ -42,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    what = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    what = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, epilog="A full run of all takes some minutes."
+    )
     what.add_argument("names", nargs="*", type=known, metavar="name", help=f"of {', '.join(BENCHMARKS)}; default: all")
     what.add_argument("--quick", action="store_true", help="few entries and rounds: does it run? Not to be quoted")
     what.add_argument("--json", type=Path, metavar="FILE", help="write the tables and the versions there as well")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypedDict
 
 from . import ours, workload
 from .rounds import Effort
@@ -22,6 +23,13 @@ Traced: Python's own allocations since the beginning of the build (tracemalloc).
 whole process since then, tracemalloc's own records included."""
 
 
+class Peaks(TypedDict):
+    """In MB, above what there was before the build."""
+
+    traced: float
+    rss: float | None
+
+
 def tables(effort: Effort) -> Iterator[Table]:
     """One table of two rows; the traced peak should not depend on the number of entries."""
     made = Table("memory", ABOUT, ["site", "traced peak MB", "growth of RSS MB"])
@@ -33,31 +41,35 @@ def tables(effort: Effort) -> Iterator[Table]:
     yield made
 
 
-def peak(entries: int) -> dict[str, float]:
+def peak(entries: int) -> Peaks:
     """Peaks in MB of a build of *entries*, measured in a new process."""
     command = [sys.executable, "-m", __name__, str(entries)]
     printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    result: dict[str, float] = json.loads(printed)
+    result: Peaks = json.loads(printed)
     return result
 
 
-def build(entries: int) -> dict[str, float]:
+def build(entries: int) -> Peaks:
     """Peaks in MB of a build of *entries* in this process."""
     with TemporaryDirectory() as directory:
         app, sitemap = ours.site(lambda: workload.rows(entries), f"file:{directory}", SITEMAP_INDEX="always")
-        before = rss()
+        before = largest_rss()
         tracemalloc.start()
         snapshot = sitemap.build(app)
         traced = tracemalloc.get_traced_memory()[1]
         if snapshot.count != entries:
             raise RuntimeError(f"{snapshot.count} of {entries} entries were built")
-        return {"traced": traced / 1e6, "rss": rss() - before}
+        after = largest_rss()
+        return {"traced": traced / 1e6, "rss": after - before if before and after else None}
 
 
-def rss() -> float:
-    """Largest resident size of this process so far, in MB."""
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kilobytes / (1e6 if sys.platform == "darwin" else 1e3)
+def largest_rss() -> float | None:
+    """Largest resident size of this process so far in MB, where /proc tells it (getrusage counts the parent's, too)."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    return next(int(line.split()[1]) / 1e3 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

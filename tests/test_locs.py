@@ -304,6 +304,7 @@ def test_the_placeholder_counts_as_the_longest_base_url():
 
     for base in (PLACEHOLDER, BaseUrl.parse(f"https://example.com/{'x' * 260}")):
         assert base.loc(longest) == base.text + longest
+        assert base.locs([base.origin + base.mount + longest]) == [base.text + longest]
         assert base.locs([longest]) == base.ready_locs([base.text + longest]) == [base.text + longest]
         assert broken_rule(base, longest + "x") == "loc-length"
         assert base.locs([longest + "x"]) is None

@@ -127,7 +127,7 @@ def test_importing_the_package_loads_no_more_than_it_requires():
     ran = subprocess.run(
         [sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True, check=True, timeout=60
     )
-    loaded = {name.partition(".")[0] for name in json.loads(ran.stdout)}
+    loaded = {name.partition(".")[0] for name in json.loads(ran.stdout) if not name.startswith("_sysconfigdata_")}
     assert "flask_sitemapx" in loaded
     assert loaded - sys.stdlib_module_names - REQUIRED - BROUGHT_BY_REQUIRED == {"flask_sitemapx"}
 

@@ -189,7 +189,7 @@ def compare(rules, chance, cases, site="https://example.com", **options):
 @pytest.mark.parametrize("path", PATHS)
 def test_a_rule_gives_what_werkzeug_gives(path, caplog):
     chance = random.Random(path)
-    compare(one(path), chance, 1600)
+    compare(one(path), chance, 1300)
     for site in SITES[1:]:
         compare(one(path), chance, 400, site)
     compare(one(path), chance, 200, PLACEHOLDER)
@@ -198,13 +198,18 @@ def test_a_rule_gives_what_werkzeug_gives(path, caplog):
 
 @pytest.mark.parametrize("name", SETS)
 def test_several_and_special_rules_give_what_werkzeug_gives(name, caplog):
-    compare(SETS[name](), random.Random(name), 1200)
+    compare(SETS[name](), random.Random(name), 1000)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_rules_with_hosts_give_what_werkzeug_gives(name, caplog):
     compare(HOSTS[name](), random.Random(name), 1000, host_matching=True)
+    assert not caplog.records
+
+
+def test_a_variable_host_that_is_named_like_this_host_is_a_variable(caplog):
+    compare(one("/<a>", host="<b>"), random.Random(1), 200, "https://b", host_matching=True)
     assert not caplog.records
 
 
@@ -309,6 +314,10 @@ def remove(values):
     values.pop("q", None)
 
 
+def delete(values):
+    del values["q"]
+
+
 def clear(values):
     values.clear()
     values["name"] = "new"
@@ -344,7 +353,19 @@ def refuse_some(values):
 
 @pytest.mark.parametrize(
     "touch",
-    [change, replace, remove, clear, reorder, derive, derive_by_loop, derive_from_copy, ask_for_a_dict, refuse_some],
+    [
+        change,
+        replace,
+        remove,
+        delete,
+        clear,
+        reorder,
+        derive,
+        derive_by_loop,
+        derive_from_copy,
+        ask_for_a_dict,
+        refuse_some,
+    ],
 )
 def test_url_defaults_that_depend_on_the_row_are_asked_for_each(app, touch):
     app.url_defaults(lambda endpoint, values: touch(values))
@@ -357,7 +378,7 @@ def test_url_defaults_that_fail_drop_the_row_with_the_reason(app):
         raise LookupError("no language")
 
     for refused in of_flask(app, "file", [{"name": "a"}, {"name": "b"}]):
-        assert refused.rule == "url_defaults failed"
+        assert refused.rule == "url-defaults"
         assert "LookupError: no language" in str(refused)
     assert refused.value == ("file", {"name": "b"})
 
@@ -381,7 +402,7 @@ def test_one_bad_row_does_not_spoil_its_batch():
     assert locs[39] == "https://example.com/39"
     assert "invalid literal for int" in str(locs[3])
     assert "Did you forget to specify values ['a']" in str(locs[17])
-    assert locs[33].rule == "values are not a mapping"
+    assert locs[33].rule == "url-values"
 
 
 def test_only_the_neighbours_of_an_odd_row_are_left_to_werkzeug(monkeypatch):
@@ -403,14 +424,22 @@ def test_werkzeug_is_not_asked_for_what_is_compiled(monkeypatch):
     first = builder.locs("e", rows)
     monkeypatch.delattr(type(adapter), "build")
     assert builder.locs("e", rows) == first
-    assert builder.locs("e", [{**row, "z": None} for row in rows[:1]])[0].rule == "no URL can be built"
+    assert builder.locs("e", [{**row, "z": None} for row in rows[:1]])[0].rule == "url-build"
 
 
 def test_a_missing_value_and_none_are_the_same_thing():
     builder, _ = built(one("/<a>"))
     locs = builder.locs("e", [{"a": "x", "q": None}, {"a": "y", "q": 1}, {"a": None, "q": 1}])
     assert locs[:2] == ["https://example.com/x", "https://example.com/y?q=1"]
-    assert locs[2].rule == "no URL can be built"
+    assert locs[2].rule == "url-build"
+
+
+def test_rows_with_and_without_a_value_are_compiled_alike(monkeypatch):
+    builder, adapter = built(one("/<a>"))
+    rows = [{"a": number, "q": None if number % 2 else "x"} for number in range(50)]
+    first = builder.locs("e", rows)
+    monkeypatch.delattr(type(adapter), "build")
+    assert builder.locs("e", rows) == first
 
 
 def test_mappings_of_every_kind_are_rows():
@@ -434,30 +463,31 @@ def test_parameters_of_url_for_are_refused_as_values(name):
     rows: list[dict[str, Any]] = [{"a": "x"}, {"a": "x", name: None}]
     good, bad = builder.locs("e", rows)
     assert good == "https://example.com/x"
-    assert bad.rule == "no URL can be built"
+    assert bad.rule == "url-build"
     assert f"{name} is no value" in str(bad)
 
 
-def test_keys_that_are_no_texts_are_refused():
+def test_keys_that_are_no_texts_are_refused(caplog):
     builder, _ = built(one("/<a>"))
     good, bad = builder.locs("e", [{"a": "x"}, {"a": "x", 5: 1}])
     assert good == "https://example.com/x"
-    assert bad.rule == "no URL can be built"
+    assert bad.rule == "url-build"
+    assert not caplog.records
 
 
 def test_urls_of_other_hosts_are_refused():
     builder, _ = built([*one("/<a>", subdomain="api"), Rule("/ws", endpoint="ws", websocket=True)])
     assert [(loc.rule, loc.value) for loc in builder.locs("e", [{"a": "x"}])] == [
-        ("other host", "https://api.example.com/x")
+        ("loc-host", "https://api.example.com/x")
     ]
-    assert [(loc.rule, loc.value) for loc in builder.locs("ws", [{}])] == [("other host", "wss://example.com/ws")]
+    assert [(loc.rule, loc.value) for loc in builder.locs("ws", [{}])] == [("loc-host", "wss://example.com/ws")]
 
 
 def test_urls_of_a_site_without_a_name_begin_with_the_placeholder():
     builder, _ = built([*one("/<path:a>"), *one("/", subdomain="api")], PLACEHOLDER)
     locs = builder.locs("e", [{"a": "x", "q": "&"}, {"a": "//y"}, {}])
     assert locs[:2] == ["\0/x?q=%26", "\0/y"]
-    assert locs[2].rule == "other host"
+    assert locs[2].rule == "loc-host"
 
 
 def test_what_a_converter_leaves_unquoted_is_encoded_or_refused():
@@ -473,7 +503,7 @@ def test_werkzeugs_guess_at_what_was_meant_is_made_once_per_set_of_keys(monkeypa
     guess = Mock(return_value=None)
     monkeypatch.setattr(BuildError, "closest_rule", guess)
     refused = builder.locs("e", [{"b": number} for number in range(50)])
-    assert {loc.rule for loc in refused} == {"no URL can be built"}
+    assert {loc.rule for loc in refused} == {"url-build"}
     assert guess.call_count == 1
 
 
@@ -561,6 +591,6 @@ def test_more_shapes_than_are_kept_are_built_all_the_same(monkeypatch):
     good: list[dict[str, Any]] = [{"a": "x", f"k{number % 5}": number} for number in range(20)]
     locs = builder.locs("e", good + [{f"k{number}": 1} for number in range(5)])
     assert locs[:20] == [f"https://example.com/x?k{number % 5}={number}" for number in range(20)]
-    assert {loc.rule for loc in locs[20:]} == {"no URL can be built"}
+    assert {loc.rule for loc in locs[20:]} == {"url-build"}
     assert len(builder._plans) == len(builder._reasons) == 2
     assert len(asked) == 2 + 12 + 5

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flask_sitemapx.errors import InvalidEntry
+from flask_sitemapx.errors import WITHOUT_DAY, InvalidEntry
 from flask_sitemapx.protocol import w3c_datetime as module
-from flask_sitemapx.protocol.w3c_datetime import WITHOUT_DAY, w3c_column, w3c_datetime
+from flask_sitemapx.protocol.w3c_datetime import w3c_column, w3c_datetime
 
 BERLIN = ZoneInfo("Europe/Berlin")
 KOLKATA = timezone(timedelta(hours=5, minutes=30))
@@ -183,6 +183,10 @@ def test_the_usual_columns_need_no_look_at_each_value(values):
 def test_the_text_of_a_naive_time_is_not_taken_for_utc():
     assert w3c_column(["2026-07-01 12:00:00"], BERLIN) is None
     assert w3c_column(["2026-07-01T12:00:00Z"], BERLIN) == ["2026-07-01T12:00:00Z"]
+
+
+def test_times_with_and_without_a_zone_in_one_column_are_looked_at_one_by_one():
+    assert w3c_column([datetime(2026, 7, 1, 12), datetime(2026, 7, 1, 12, tzinfo=KOLKATA)], UTC) is None
 
 
 def test_the_tables_of_days_do_not_grow_for_ever():

@@ -11,11 +11,11 @@ from itertools import compress
 from numbers import Real
 from typing import Any, NamedTuple
 
-from ..errors import InvalidEntry
+from ..errors import NEVER_RAISED, InvalidEntry
 from .documents import changefreq_element, priority_element, url_elements
 from .entries import Columns
 from .locs import BaseUrl
-from .w3c_datetime import WITHOUT_DAY, w3c_column, w3c_datetime
+from .w3c_datetime import w3c_column, w3c_datetime
 
 
 class Rendered(NamedTuple):
@@ -108,7 +108,7 @@ class Gate:
             return None
 
     def _refused(self, error: InvalidEntry, loc: object = None) -> None:
-        if self.strict and error.rule != WITHOUT_DAY:
+        if self.strict and error.rule not in NEVER_RAISED:
             place = f"section {self.problems.section!r}" + ("" if loc is None else f", entry {shown(loc)}")
             raise InvalidEntry(error.rule, error.value, f"{place}: {error.explanation} ({error.rule})") from None
         self.problems.add(error.rule, error.value)

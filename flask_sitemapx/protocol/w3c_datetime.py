@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..errors import InvalidEntry
-
-WITHOUT_DAY = "lastmod-without-day"
-"""The rule that `2026` and `2026-11` break: good for the W3C, but not for the schema, and no day may be made up."""
+from ..errors import WITHOUT_DAY, InvalidEntry
 
 
 def w3c_datetime(value: object, timezone: tzinfo) -> str:
@@ -72,7 +69,7 @@ def _time_text(moment: datetime, zone: tzinfo) -> str:
 
 _FORM = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[T ]([0-9]{2}:[0-9]{2})(?:(:[0-9]{2})(?:\.[0-9]+)?)?"
+    r"(?:[T ]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:\.[0-9]+)?)?"
     # Hours alone (+01) are how PostgreSQL writes a zone.
     r"(?:(Z)|([+-])([0-9]{2})(?::([0-5][0-9]))?)?)?"
 )
@@ -85,10 +82,16 @@ def _read(text: str, zone: tzinfo) -> str:
         raise _unreadable(text)
     day, clock, seconds, utc, sign, hours, minutes = found.groups()
     if clock is None:
-        return date.fromisoformat(day).isoformat()
+        return date(*_numbers(day)).isoformat()
     if utc or sign:
         zone = _offset(sign or "+", hours or "00", minutes or "00")
-    return _time_text(datetime.fromisoformat(f"{day}T{clock}{seconds or ':00'}"), zone)
+    # Not fromisoformat(), for which 24:00 is possible from Python 3.14 on.
+    hour, minute = _numbers(clock)
+    return _time_text(datetime.combine(date(*_numbers(day)), time(hour, minute, int(seconds or 0))), zone)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.split("[-:]", text)]
 
 
 def _offset(sign: str, hours: str, minutes: str) -> tzinfo:

@@ -211,7 +211,7 @@ class _Build:
 
     def _numbered(self, old: SectionState, documents: list[tuple[str, Document]]) -> SectionState:
         """*documents* under the numbers that their cuts had before, or new ones; a number never changes its cuts."""
-        ends = [start for start, _ in documents[1:]] + [""]
+        ends = [*(start for start, _ in documents[1:]), ""][: len(documents)]
         shared = self._archive.store.shared
         # Without a shared past positions are what all processes agree on.
         numbers = {(shard.start, shard.end): shard.number for shard in old.shards} if shared else {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
+from operator import itemgetter
+from types import NoneType
 from typing import Any, Protocol
 
 from ..errors import InvalidEntry
@@ -44,41 +46,42 @@ class Items:
         """*items* in columns, in order."""
         iterator = iter(items)
         while batch := list(islice(iterator, BATCH)):
-            if len(set(map(_kind, batch))) == 1:
-                yield self._read(batch)
+            if _is_uniform(batch):
+                yield self._read(_kind(batch[0]), batch)
             else:
-                yield from (self._read(list(run)) for _, run in groupby(batch, _kind))
+                yield from (self._read(kind, list(run)) for kind, run in groupby(batch, _kind))
 
-    def _read(self, run: list[Any]) -> Columns:
-        kind = _kind(run[0])
+    def _read(self, kind: Any, run: list[Any]) -> Columns:
         if kind is str:
             return self._filled(Columns(run), None)
         if kind is UrlEntry:
             return self._entries(run)
-        if kind is dict:
-            return self._mappings(run)
-        if isinstance(kind, str):
+        if kind is _Located:
+            return self._located(run)
+        if kind is Mapping and self._endpoint is not None:
+            return self._endpoints(self._endpoint, [(self._endpoint, item) for item in run])
+        if isinstance(kind, str) and self._urls is not None:
             return self._endpoints(kind, run)
-        unknown = "no item of a section: neither URL, (endpoint, values, ...), mapping nor UrlEntry"
-        return Columns([item if kind is InvalidEntry else InvalidEntry(unknown, item) for item in run])
+        return Columns([item if kind is InvalidEntry else _refused(kind, item) for item in run])
 
     def _entries(self, run: list[UrlEntry]) -> Columns:
-        locs, lastmods, changefreqs, priorities = zip(
-            *((entry.loc, entry.lastmod, entry.changefreq, entry.priority) for entry in run), strict=True
-        )
+        fields = ((entry.loc, entry.lastmod, entry.changefreq, entry.priority) for entry in run)
+        locs, lastmods, changefreqs, priorities = zip(*fields, strict=True)
         return self._filled(Columns(locs, lastmods, changefreqs, priorities), run)
 
-    def _mappings(self, run: list[Mapping[str, Any]]) -> Columns:
-        if any("loc" in item for item in run):
-            return self._entries([_entry(item) for item in run])
-        if self._endpoint is None:
-            rule = "mapping without 'loc' in a section without an endpoint"
-            return Columns([InvalidEntry(rule, item) for item in run])
-        return self._endpoints(self._endpoint, [(self._endpoint, item) for item in run])
+    def _located(self, run: list[Mapping[str, Any]]) -> Columns:
+        return self._filled(
+            Columns(
+                [item["loc"] for item in run],
+                [item.get("lastmod") for item in run],
+                [item.get("changefreq") for item in run],
+                [item.get("priority") for item in run],
+            ),
+            run,
+        )
 
     def _endpoints(self, endpoint: str, run: list[tuple[Any, ...]]) -> Columns:
-        if self._urls is None:
-            return Columns([InvalidEntry("endpoint where there is no application", item) for item in run])
+        assert self._urls is not None
         if len(set(map(len, run))) > 1:
             run = [item + (None,) * (5 - len(item)) for item in run]
         _, values, *rest = zip(*run, strict=True)
@@ -106,18 +109,44 @@ class Items:
         return self._known[endpoint]
 
 
+class _Located:
+    """The kind of a mapping that has its ``loc``."""
+
+
+def _is_uniform(batch: list[Any]) -> bool:
+    """Whether `_kind` gives the same for all items, as far as that can be told quickly."""
+    types = set(map(type, batch))
+    if types == {tuple}:
+        return _is_of_one_endpoint(batch)
+    if types == {dict}:
+        return len({"loc" in item for item in batch}) == 1
+    return len(types) == 1
+
+
+def _is_of_one_endpoint(batch: list[tuple[Any, ...]]) -> bool:
+    try:
+        endpoints, values = set(map(itemgetter(0), batch)), set(map(type, map(itemgetter(1), batch)))
+    except (IndexError, TypeError):  # a tuple that is too short, or an endpoint without a hash
+        return False
+    return len(endpoints) == len(values) == len(set(map(len, batch))) == 1
+
+
 def _kind(item: Any) -> Any:
     """The form of an item; of a tuple its endpoint, since a batch of one endpoint is made by one compiled rule."""
-    kind = type(item)
-    if kind is tuple:
-        return item[0] if 2 <= len(item) <= 5 and type(item[0]) is str else tuple
-    if kind is str or kind is dict:
-        return kind
-    return next((form for form in (UrlEntry, str, Mapping) if isinstance(item, form)), kind)
+    if type(item) is tuple:
+        is_endpoint = 2 <= len(item) <= 5 and type(item[0]) is str and isinstance(item[1], Mapping | NoneType)
+        return item[0] if is_endpoint else tuple
+    if isinstance(item, Mapping):
+        return _Located if "loc" in item else Mapping
+    return next((form for form in (str, UrlEntry, InvalidEntry) if isinstance(item, form)), None)
 
 
-def _entry(item: Mapping[str, Any]) -> UrlEntry:
-    return UrlEntry(item["loc"], item.get("lastmod"), item.get("changefreq"), item.get("priority"))
+def _refused(kind: Any, item: Any) -> InvalidEntry:
+    if kind is Mapping:
+        return InvalidEntry("item-mapping", item, "a mapping has a 'loc', or is of a section with an endpoint")
+    if isinstance(kind, str):
+        return InvalidEntry("item-endpoint", item, "there is no application whose endpoint this is")
+    return InvalidEntry("item-form", item, "an item is a URL, (endpoint, values, ...), a mapping or a UrlEntry")
 
 
 def _column(

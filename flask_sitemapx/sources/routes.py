@@ -8,7 +8,7 @@ from typing import Any
 
 from werkzeug.routing import AnyConverter, MapAdapter, Rule
 
-from ..errors import InvalidEntry
+from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.entries import UrlEntry
 from .registry import Defaults, Mark
 
@@ -68,7 +68,7 @@ def _addresses(rule: Rule, inject: Inject | None) -> Iterator[Any]:
         try:
             inject(rule.endpoint, supplied)
         except Exception as error:
-            yield InvalidEntry("url_defaults failed", rule.rule, f"url_defaults of {rule.endpoint!r} failed: {error!r}")
+            yield InvalidEntry(URL_DEFAULTS, rule.rule, f"url_defaults of {rule.endpoint!r} failed: {error!r}")
             return
         open_arguments -= supplied.keys()
     choices = {name: _members(rule, name) for name in sorted(open_arguments)}

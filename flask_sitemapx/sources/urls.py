@@ -18,7 +18,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.routing import BaseConverter, BuildError
 from werkzeug.routing.converters import AnyConverter, NumberConverter, UUIDConverter
 
-from ..errors import InvalidEntry
+from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.locs import BaseUrl, escaped
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class UrlBuilder:
     def _given(self, endpoint: str, keys: Keys, rows: list[Values]) -> list[Loc]:
         if not RESERVED.isdisjoint(keys):
             names = ", ".join(sorted(RESERVED.intersection(keys)))
-            return [_refused("no URL can be built", endpoint, row, f"{names} is no value") for row in rows]
+            return [_refused("url-build", endpoint, row, f"{names} is no value") for row in rows]
         if self._url_defaults is None:
             return self._built(endpoint, keys, rows)
         added = self._url_defaults.added(endpoint, keys, rows[0])
@@ -115,11 +115,11 @@ class UrlBuilder:
         try:
             url = self._adapter.build(endpoint, values, force_external=True)
         except BuildError as error:
-            return _refused("no URL can be built", endpoint, values, self._reason(endpoint, values, error))
+            return _refused("url-build", endpoint, values, self._reason(endpoint, values, error))
         except Exception as error:  # a converter may raise anything
-            return _refused("no URL can be built", endpoint, values, _text(error))
+            return _refused("url-build", endpoint, values, _text(error))
         if not url.startswith(self._adapter_root):
-            return InvalidEntry("other host", url)
+            return InvalidEntry("loc-host", url, "the endpoint is on another host")
         below = url.removeprefix(self._adapter_root)
         return self._root + escaped(below) if _is_encoded(below) else self._encoded(url)
 
@@ -194,7 +194,7 @@ class _UrlDefaults:
         try:
             self._inject(endpoint, values)
         except Exception as error:  # the application's code
-            return _refused("url_defaults failed", endpoint, row, _text(error))
+            return _refused(URL_DEFAULTS, endpoint, row, _text(error))
         return values
 
 
@@ -360,7 +360,7 @@ def _plain(row: Any) -> Values | InvalidEntry:
     try:
         return dict(row)
     except (TypeError, ValueError):
-        return InvalidEntry("values are not a mapping", row)
+        return InvalidEntry("url-values", row, "URL values are not a mapping")
 
 
 def _without_none(row: Values) -> Values:
@@ -385,12 +385,15 @@ def _consists_of(text: str, characters: bytes) -> bool:
     return text.isascii() and not text.encode().translate(None, characters)
 
 
+_FAULTS = {"url-build": "no URL can be built", URL_DEFAULTS: "url_defaults failed"}
+
+
 def _refused(rule: str, endpoint: str, values: Values, reason: str) -> InvalidEntry:
     try:
         repr(values)
     except Exception:  # an int of 5,000 digits, for one
-        return InvalidEntry(rule, (endpoint, list(values)), f"{rule} ({reason})")
-    return InvalidEntry(rule, (endpoint, values), f"{rule} ({reason})")
+        return InvalidEntry(rule, (endpoint, list(values)), f"{_FAULTS[rule]} ({reason})")
+    return InvalidEntry(rule, (endpoint, values), f"{_FAULTS[rule]} ({reason})")
 
 
 def _text(error: Exception) -> str:

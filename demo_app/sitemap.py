@@ -1,0 +1,49 @@
+"""What the atlas lists in its sitemap, and what a crawler sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Flask
+
+from flask_sitemapx import Sitemap
+
+from . import database
+
+sitemap = Sitemap()
+sitemap.robots(disallow=["/search"])
+
+
+@sitemap.section("blocks", lastmod=lambda: database.fact("dated"), version=lambda: database.fact("prepared_at"))
+def blocks() -> Iterator[tuple[Any, ...]]:
+    for block in database.every_block():
+        yield "atlas.block", {"slug": block["slug"]}
+
+
+@sitemap.section("characters", version=database.edition)
+def characters() -> Iterator[tuple[Any, ...]]:
+    for code, lastmod in database.every_character():
+        yield "atlas.character", {"code": f"U+{code:04X}"}, lastmod
+
+
+def documents(status: dict[str, Any]) -> dict[str, list[str]]:
+    """The paths of all sitemaps by section, as `Sitemap.status` tells them."""
+    snapshot = status["sites"][0]["snapshot"] or {"sections": {}}
+    return {
+        name: [f"/sitemap-{name}-{number}.xml" for number in section["shards"]]
+        for name, section in snapshot["sections"].items()
+        if section["shards"]
+    }
+
+
+def etags(app: Flask, base_url: str) -> dict[str, str]:
+    """The ETag of the index and of each sitemap, asked for as a crawler asks; the first answer may wait for a build."""
+    client = app.test_client()
+
+    def etag(path: str) -> str:
+        return client.head(path, base_url=base_url).headers.get("ETag", "")
+
+    index = etag("/sitemap.xml")
+    shards = [path for paths in documents(sitemap.status(app)).values() for path in paths]
+    return {"/sitemap.xml": index, **{path: etag(path) for path in shards}}

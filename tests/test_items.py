@@ -1,0 +1,162 @@
+"""What sections yield, in every form, becomes columns."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from flask_sitemapx.errors import InvalidEntry
+from flask_sitemapx.protocol.entries import Columns, UrlEntry
+from flask_sitemapx.sources.items import BATCH, Items
+from flask_sitemapx.sources.registry import Defaults
+
+DAY = date(2026, 11, 30)
+
+
+class Urls:
+    """URLs whose text shows what was asked for."""
+
+    def locs(self, endpoint, rows):
+        return [f"https://example.com/{endpoint}/{row.get('id', '')}" for row in rows]
+
+
+NONE = Defaults()
+URLS = Urls()
+
+
+def columns(items, defaults=NONE, view_defaults=lambda endpoint: None, endpoint=None, urls: Any = URLS) -> list[Any]:
+    return list(Items(urls, defaults, view_defaults, endpoint).columns(items))
+
+
+def only(found: list[Any]) -> Any:
+    assert len(found) == 1
+    return found[0]
+
+
+def test_paths_and_urls_are_taken_as_they_are():
+    assert only(columns(["/a", "https://example.com/b"])) == Columns(["/a", "https://example.com/b"])
+
+
+def test_a_tuple_is_an_endpoint_with_values():
+    found = only(columns([("page", {"id": 1}), ("page", {"id": 2})]))
+    assert list(found.locs) == ["https://example.com/page/1", "https://example.com/page/2"]
+    assert found.ready
+    assert found.lastmods is found.changefreqs is found.priorities is None
+
+
+def test_a_tuple_goes_on_with_lastmod_changefreq_and_priority():
+    found = only(columns([("page", {}, DAY, "daily", 0.5), ("page", {}, None, None, 0.0)]))
+    assert list(found.lastmods) == [DAY, None]
+    assert list(found.changefreqs) == ["daily", None]
+    assert list(found.priorities) == [0.5, 0.0]
+
+
+def test_tuples_of_one_endpoint_may_differ_in_length():
+    found = only(columns([("page", {}), ("page", {}, DAY), ("page", None, None, "daily")]))
+    assert list(found.lastmods) == [None, DAY, None]
+    assert list(found.changefreqs) == [None, None, "daily"]
+
+
+def test_entries_are_turned_on_their_side():
+    found = only(columns([UrlEntry("/a", DAY), UrlEntry("/b", priority=0.1)]))
+    assert list(found.locs) == ["/a", "/b"]
+    assert list(found.lastmods) == [DAY, None]
+    assert list(found.priorities) == [None, 0.1]
+    assert not found.ready
+
+
+def test_a_mapping_with_loc_is_an_entry():
+    found = only(columns([{"loc": "/a", "lastmod": DAY}, {"loc": "/b", "changefreq": "daily"}]))
+    assert list(found.locs) == ["/a", "/b"]
+    assert list(found.lastmods) == [DAY, None]
+
+
+def test_a_mapping_without_loc_is_url_values_of_the_sections_endpoint():
+    assert list(only(columns([{"id": 7}], endpoint="page")).locs) == ["https://example.com/page/7"]
+
+
+def test_a_mapping_beside_one_with_loc_is_read_for_itself():
+    found = columns([{"loc": "/a"}, {"id": 7}], endpoint="page")
+    assert [list(batch.locs) for batch in found] == [["/a"], ["https://example.com/page/7"]]
+
+
+def test_a_mapping_without_loc_and_endpoint_is_refused():
+    (error,) = only(columns([{"id": 7}])).locs
+    assert isinstance(error, InvalidEntry)
+    assert "endpoint" in str(error)
+
+
+@pytest.mark.parametrize(
+    "item", [42, None, (), ("page",), ("page", {}, 1, 2, 3, 4), (["page"], {}), ("page", "id"), b"/a"]
+)
+def test_what_has_no_known_form_is_refused_for_itself(item):
+    found = columns(["/a", item, "/b"])
+    locs = [loc for batch in found for loc in batch.locs]
+    assert locs[0] == "/a"
+    assert locs[2] == "/b"
+    assert isinstance(locs[1], InvalidEntry)
+
+
+def test_forms_may_be_mixed_and_keep_their_order():
+    items = ["/a", ("page", {"id": 1}), ("page", {"id": 2}), ("other", {}), UrlEntry("/z")]
+    locs = [loc for batch in columns(items) for loc in batch.locs]
+    assert locs == ["/a", *(f"https://example.com/{end}" for end in ("page/1", "page/2", "other/")), "/z"]
+
+
+def test_without_an_application_endpoints_are_refused():
+    (error,) = only(columns([("page", {})], urls=None)).locs
+    assert isinstance(error, InvalidEntry)
+
+
+def test_items_are_read_in_batches_and_not_ahead():
+    taken: list[int] = []
+
+    def source():
+        for number in range(2 * BATCH + 1):
+            taken.append(number)
+            yield f"/{number}"
+
+    reader = Items(Urls(), Defaults()).columns(source())
+    assert len(next(reader).locs) == BATCH
+    assert len(taken) == BATCH
+    assert [len(batch.locs) for batch in reader] == [BATCH, 1]
+
+
+def test_holes_are_filled_by_the_view_and_then_by_the_section():
+    section = Defaults(lastmod=DAY, changefreq="weekly")
+    view = {"page": Defaults(changefreq="daily", priority=0.0)}
+    found = only(columns([("page", {}), ("page", {}, "2020-01-01")], section, view.get))
+    assert list(found.lastmods) == [DAY, "2020-01-01"]
+    assert list(found.changefreqs) == ["daily", "daily"]
+    assert list(found.priorities) == [0.0, 0.0]
+
+
+def test_callbacks_of_a_section_are_asked_once_without_arguments():
+    asked: list[int] = []
+
+    def newest():
+        asked.append(1)
+        return DAY
+
+    found = columns([f"/{n}" for n in range(BATCH + 1)], Defaults(lastmod=newest))
+    assert [set(batch.lastmods) for batch in found] == [{DAY}, {DAY}]
+    assert asked == [1]
+
+
+def test_callbacks_of_an_entry_get_its_values():
+    found = only(columns([("page", {"id": 3}, lambda values: f"200{values['id']}-01-01"), ("page", {"id": 4}, DAY)]))
+    assert list(found.lastmods) == ["2003-01-01", DAY]
+
+
+def test_callbacks_of_a_mapping_get_the_mapping():
+    found = only(columns([{"loc": "/a", "year": 2001, "lastmod": lambda item: f"{item['year']}-01-01"}]))
+    assert list(found.lastmods) == ["2001-01-01"]
+
+
+def test_a_subclass_of_str_is_a_path():
+    class Path(str):
+        __slots__ = ()
+
+    assert only(columns([Path("/a")])).locs == ["/a"]
