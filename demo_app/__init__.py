@@ -8,7 +8,7 @@ from pathlib import Path
 from flask import Flask, Response
 
 from .database import close_connection
-from .sitemap import sitemap
+from .listing import sitemap
 from .views import atlas
 
 DATABASE = "atlas.sqlite3"

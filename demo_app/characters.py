@@ -94,7 +94,7 @@ def glyph(code: int, script: str) -> Glyph:
 def is_invisible(code: int) -> bool:
     category = unicodedata.category(chr(code))
     if category == "Cf":  # all but those that are written around digits
-        return unicodedata.bidirectional(chr(code)) not in ("AN", "AL", "L") or 0xE0000 <= code <= 0xE007F
+        return unicodedata.bidirectional(chr(code)) not in ("AN", "AL", "L") or code in (0x061C, 0x200E)
     is_selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
     return category in ("Cc", "Zs", "Zl", "Zp") or is_selector or code in BLANK
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import DATABASE, create_app, data_directory
 from .database import SCHEMA, now
-from .sitemap import sitemap
+from .listing import sitemap
 
 # When the data of these versions was published: since then, what a page tells of its character has not changed.
 PUBLISHED = {
@@ -85,11 +85,10 @@ def name(code: int, block: Block) -> str:
 
 
 def sample(codes: list[int]) -> int:
-    """The character that stands for a block: the first letter, else the first that can be seen."""
-    for kinds in ("L", "SNP"):
-        for code in codes:
-            if unicodedata.category(chr(code))[0] in kinds:
-                return code
+    """The character that stands for a block: a letter, else one that can be seen; the first are often unusual ones."""
+    for kinds in ("L", "SNP", "MCZ"):
+        if found := [code for code in codes if unicodedata.category(chr(code))[0] in kinds]:
+            return found[len(found) // 3]
     return codes[0]
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +17,8 @@ from flask import Blueprint, Flask, abort, current_app, redirect, render_templat
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from . import characters, database, sitemap as listing
-from .sitemap import sitemap
+from . import characters, database, listing
+from .listing import sitemap
 
 atlas = Blueprint("atlas", __name__)
 
@@ -25,7 +26,7 @@ PER_PAGE = 512
 FOUND = 240
 LONGEST_QUERY = 100
 LONGEST_NOTE = 500
-SHOWN_ON_START = "AÆßЖΩאشᚠअதกက你あ한አᏣⴵᠠ༃𐎀𓂀♞☃∞∮⠿❦♫🐢"
+SHOWN_ON_START = "AÆßЖΩאشᚠअதกက你あ한አᏣⴵᠠ༃𐎀𓂀♞☃∞∮⠿❦♫⌘"
 BLOCKS_ON_START = (
     "basic-latin",
     "greek-and-coptic",
@@ -188,16 +189,33 @@ def explained(error: HTTPException) -> tuple[str, int] | HTTPException:
     return render_template("error.html", error=error), error.code
 
 
-@atlas.app_context_processor
-def shared() -> dict[str, Any]:
-    return {
-        "canonical": _canonical,
-        "glyph": lambda row: characters.glyph(row["code"], row["script"]),
-        "sample": lambda block: characters.glyph(block["sample"], block["script"]),
-        "notation": characters.notation,
-        "stylesheet_version": _digest(Path(__file__).with_name("static") / "atlas.css"),
-        "worker": os.getpid(),
-    }
+atlas.add_app_template_global(characters.notation)
+atlas.add_app_template_global(os.getpid, "worker")
+
+
+@atlas.app_template_global()
+def glyph(row: Any) -> characters.Glyph:
+    return characters.glyph(row["code"], row["script"])
+
+
+@atlas.app_template_global()
+def sample(block: Any) -> characters.Glyph:
+    return characters.glyph(block["sample"], block["script"])
+
+
+@atlas.app_template_global()
+def canonical() -> str:
+    """The address of the page at hand, without what only says how one came here."""
+    kept = {"page": request.args["page"]} if request.args.get("page", "1") != "1" else {}
+    path = url_for(request.endpoint or ".start", **(request.view_args or {}), **kept)
+    return f"{current_app.config['SITEMAP_BASE_URL'] or request.host_url.rstrip('/')}{path}"
+
+
+@atlas.app_template_global()
+@cache
+def stylesheet_version() -> str:
+    """Stands for the stylesheet as it is, so that browsers fetch a new one at once."""
+    return hashlib.sha256((Path(__file__).parent / "static" / "atlas.css").read_bytes()).hexdigest()[:8]
 
 
 @atlas.app_template_filter("ago")
@@ -252,13 +270,3 @@ def _character_page(found: Any, *, edit: Any = None, text: str | None = None, me
         longest=LONGEST_NOTE,
         edit=edit,
     )
-
-
-def _canonical() -> str:
-    """The address of the page at hand, without what only says how one came here."""
-    kept = {"page": request.args["page"]} if request.args.get("page", "1") != "1" else {}
-    return url_for(request.endpoint or ".start", **(request.view_args or {}), **kept, _external=True)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:8]

@@ -29,10 +29,6 @@ def text(value: Any) -> str:
     return value.strip()
 
 
-def optional_text(value: Any) -> str | None:
-    return text(value) or None
-
-
 def switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -43,24 +39,22 @@ def switch(value: Any) -> bool:
         raise ValueError("must be true or false") from None
 
 
-def optional_switch(value: Any) -> bool | None:
-    return None if value == "" else switch(value)
-
-
 def whole_number(least: int, most: int | None = None) -> Callable[[Any], int]:
     def read(value: Any) -> int:
-        number = int(value) if isinstance(value, str) else value
-        in_range = isinstance(number, int) and not isinstance(number, bool) and number >= least
-        if not in_range or (most is not None and number > most):
+        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+        if type(number) is not int or not least <= number <= (most or number):
             raise ValueError(f"must be a whole number of at least {least}" + (f" and at most {most}" if most else ""))
-        return int(number)
+        return number
 
     return read
 
 
 def seconds(value: Any) -> float:
-    number = float(value)
-    if not 0 <= number < float("inf") or isinstance(value, bool):
+    try:
+        number = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < float("inf"):
         raise ValueError("must be a number of seconds, 0 or more")
     return number
 
@@ -100,7 +94,7 @@ class Settings:
     base_url: str | None = setting(
         None,
         "Scheme, host, port and mount point of every `loc`, such as `https://www.example.com`. Set it in production.",
-        optional_text,
+        text,
     )
     routes: str = setting(
         "all",
@@ -147,7 +141,7 @@ class Settings:
     robots: bool | None = setting(
         None,
         "Serve `/robots.txt`: `true`, `false`, or unset: at the root of the host, unless the application has its own.",
-        optional_switch,
+        switch,
     )
     disallow_all: bool = setting(
         False, "`/robots.txt` asks every robot to stay away: for sites that are not in production.", switch
@@ -161,7 +155,7 @@ def load_settings(config: Mapping[str, Any], environ: Mapping[str, str] = os.env
         key = PREFIX + spec.name.upper()
         value = config.get(key)
         if value is None:
-            value = environ.get(key)
+            value = environ.get(key) or None  # set to nothing is not set
         if value is not None:
             given[spec.name] = _checked(key, value, spec.metadata["read"])
     return Settings(**given)
