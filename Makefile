@@ -1,4 +1,4 @@
-# make demo    the demonstration shop, on 127.0.0.1:$(PORT)
+# make demo    the atlas of Unicode, on 127.0.0.1:$(PORT)
 # make test    the tests, with coverage
 # make lint types
 # make wheel   in dist/, from a source archive, so that nothing but what is released gets in
@@ -13,8 +13,6 @@ BIN := .venv/bin
 
 demo: .venv/.demo
 	$(BIN)/python -m demo_app.prepare
-	@printf '\n  %s\n' 'http://127.0.0.1:$(PORT)/' 'http://127.0.0.1:$(PORT)/sitemap.xml' 'http://127.0.0.1:$(PORT)/robots.txt'
-	@printf '\n  Ctrl-C ends it.\n\n'
 	$(BIN)/gunicorn -c demo_app/gunicorn.conf.py --bind 127.0.0.1:$(PORT) "demo_app:create_app()"
 
 test: .venv/.test

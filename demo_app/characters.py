@@ -64,6 +64,7 @@ WIDTHS = {"F": "Fullwidth", "H": "Halfwidth", "W": "Wide", "Na": "Narrow", "A": 
 # Scripts of one language; of the others only the script is known, which is what "und-" says (RFC 5646, 4.1).
 LANGUAGES = {"Hira": "ja", "Kana": "ja", "Hang": "ko", "Bopo": "zh-TW"}
 BLANK = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0})  # letters and marks without a form
+BROAD = frozenset({0x2E3A, 0x2E3B, 0xFDFD, 0x12219, 0x1242B})  # several times as wide as high
 DOTTED_CIRCLE = "\u25cc"
 
 
@@ -75,6 +76,7 @@ class Glyph:
     lang: str
     dir: str
     is_visible: bool = True
+    is_broad: bool = False
 
 
 def notation(code: int) -> str:
@@ -88,7 +90,8 @@ def glyph(code: int, script: str) -> Glyph:
     # A mark needs something to stand on.
     text = DOTTED_CIRCLE + char if unicodedata.category(char).startswith("M") else char
     lang = "" if script == "Zyyy" else LANGUAGES.get(script, f"und-{script}")
-    return Glyph(text, lang, "rtl" if unicodedata.bidirectional(char) in ("R", "AL") else "ltr")
+    direction = "rtl" if unicodedata.bidirectional(char) in ("R", "AL") else "ltr"
+    return Glyph(text, lang, direction, is_broad=code in BROAD)
 
 
 def is_invisible(code: int) -> bool:

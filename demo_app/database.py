@@ -90,7 +90,9 @@ def fact(key: str) -> str:
 
 
 def totals() -> sqlite3.Row:
-    row: sqlite3.Row = connection().execute("SELECT count(*) AS blocks, sum(count) AS characters FROM blocks").fetchone()
+    row: sqlite3.Row = (
+        connection().execute("SELECT count(*) AS blocks, sum(count) AS characters FROM blocks").fetchone()
+    )
     return row
 
 

@@ -1,4 +1,4 @@
-"""How gunicorn runs the atlas, on a laptop and on Heroku."""
+"""How gunicorn runs the atlas, on a laptop and on Heroku."""  # noqa: N999 - the name by which gunicorn looks for it
 
 from __future__ import annotations
 

@@ -26,6 +26,12 @@ PUBLISHED = {
     "16.0.0": "2024-09-10",
     "17.0.0": "2025-09-09",
 }
+# The Unicode Standard, 4.8, rule NR2: these names are made from the code point, and Python may lack them.
+IDEOGRAPHS = {
+    "Tangut": "TANGUT IDEOGRAPH",
+    "Tangut Supplement": "TANGUT IDEOGRAPH",
+    "Egyptian Hieroglyphs Extended-A": "EGYPTIAN HIEROGLYPH",
+}
 NOT_CHARACTERS = frozenset({"Cs", "Co", "Cn"})  # surrogates, private use, unassigned
 
 
@@ -79,9 +85,7 @@ def name(code: int, block: Block) -> str:
         return known
     if unicodedata.category(chr(code)) == "Cc":
         return f"U+{code:04X} (control)"
-    # The Unicode Standard, 4.8, rule NR2: these names are made from the code point, and Python may lack them.
-    ideographs = "TANGUT IDEOGRAPH" if block.name in ("Tangut", "Tangut Supplement") else block.name.upper()
-    return f"{ideographs}-{code:04X}"
+    return f"{IDEOGRAPHS.get(block.name, block.name.upper())}-{code:04X}"
 
 
 def sample(codes: list[int]) -> int:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from flask import Blueprint, Flask, abort, current_app, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
@@ -117,8 +117,10 @@ def block(slug: str) -> str:
 
 @atlas.get("/character/<code>")
 def character(code: str) -> str | Response:
-    if _CODE.fullmatch(code) is None and (loose := _LOOSE_CODE.fullmatch(code)):
-        return redirect(url_for(".character", code=characters.notation(int(loose[1], 16))), 301)
+    if loose := _LOOSE_CODE.fullmatch(code):
+        known = characters.notation(int(loose[1], 16))
+        if code != known:
+            return redirect(url_for(".character", code=known), 301)
     found = _character(code)
     number = request.args.get("edit", type=int)
     edit = database.edit(number) if number is not None else None
@@ -206,9 +208,9 @@ def sample(block: Any) -> characters.Glyph:
 @atlas.app_template_global()
 def canonical() -> str:
     """The address of the page at hand, without what only says how one came here."""
-    kept = {"page": request.args["page"]} if request.args.get("page", "1") != "1" else {}
+    kept: dict[str, Any] = {"page": request.args["page"]} if request.args.get("page", "1") != "1" else {}
     path = url_for(request.endpoint or ".start", **(request.view_args or {}), **kept)
-    return f"{current_app.config['SITEMAP_BASE_URL'] or request.host_url.rstrip('/')}{path}"
+    return urljoin(current_app.config["SITEMAP_BASE_URL"] or request.url_root, path)
 
 
 @atlas.app_template_global()
@@ -240,7 +242,6 @@ def _sitemap_now() -> dict[str, Any]:
         "site": site,
         "set": site["snapshot"],
         "documents": listing.documents(status),
-        "store": status["store"],
         "base_url": status["base_url"],
         "totals": database.totals(),
         "unicode": database.fact("unicode"),
