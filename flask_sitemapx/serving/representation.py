@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from werkzeug.http import http_date, parse_date, parse_etags
+from werkzeug.http import http_date, parse_date
 
 Headers = list[tuple[str, str]]
 TEXT = "text/plain; charset=utf-8"
+VARY = ("Vary", "Accept-Encoding")
 
 
 class Response(NamedTuple):
@@ -23,9 +24,13 @@ class Response(NamedTuple):
     body: Iterable[bytes] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Representation:
-    """One form of a resource. *etag* is the strong tag without quotes, *length* None if it is not known beforehand."""
+    """One form of a resource.
+
+    *etag* is the strong tag without quotes, *length* None if it is not known beforehand, *changed_at* a W3C datetime in
+    UTC, and *headers* are those of 200 and 304 alike.
+    """
 
     media_type: str
     etag: str
@@ -33,35 +38,43 @@ class Representation:
     length: int | None = None
     coding: str | None = None
     changed_at: str | None = None
+    headers: Sequence[tuple[str, str]] = ()
+
+    @cached_property
+    def quoted_etag(self) -> str:
+        return f'"{self.etag}"'
+
+    @cached_property
+    def lasting_headers(self) -> Headers:
+        """RFC 9110 15.4.5: what a 304 tells as the 200 would: ETag, Vary, Cache-Control, nothing about the content."""
+        return [("ETag", self.quoted_etag), *self.headers]
+
+    @cached_property
+    def all_headers(self) -> Headers:
+        headers = [*self.lasting_headers, ("Content-Type", self.media_type), ("Accept-Ranges", "none")]
+        if self.coding:
+            headers.append(("Content-Encoding", self.coding))
+        if self.length is not None:
+            headers.append(("Content-Length", str(self.length)))
+        if self.changed_at:
+            headers.append(("Last-Modified", http_date(_time(self.changed_at))))
+        return headers
 
 
-def respond(
-    environ: Mapping[str, Any], representations: Sequence[Representation], headers: Headers, *, negotiated: bool
-) -> Response:
-    """The response with the representation that the request accepts, or 304, 406 or 412.
-
-    *headers* go with it in any case but 412. Of *negotiated* representations the first is the gzip coding and the last
-    the identity; ``Vary`` then goes with every answer. The body is opened for a GET that gets it, and not before.
-    """
-    headers = [("Vary", "Accept-Encoding"), *headers] if negotiated else headers
-    representation = _selected(environ, representations) if negotiated else representations[0]
-    if representation is None:
-        return refusal("406 Not Acceptable", "This is to be had as gzip or as it is.", [("Vary", "Accept-Encoding")])
-    etag = f'"{representation.etag}"'
-    headers = [("ETag", etag), *headers]
-    failed = _failed_condition(environ, representation.etag, etag, representation.changed_at)
-    if failed == 412:
-        return refusal("412 Precondition Failed", "This has another ETag by now.")
+def respond(environ: Mapping[str, Any], representation: Representation) -> Response:
+    """The response with *representation*, or 304 or 412. The body is opened for a GET that gets it, and not before."""
+    failed = _failed_condition(environ, representation)
     if failed == 304:
-        # RFC 9110 15.4.5: ETag, Vary and Cache-Control as the 200 would have them, and nothing else about the content.
-        return Response("304 Not Modified", headers)
-    headers += _content_headers(representation)
-    return Response("200 OK", headers, representation.body() if environ["REQUEST_METHOD"] == "GET" else ())
+        return Response("304 Not Modified", [*representation.lasting_headers])
+    if failed == 412:
+        return refusal("412 Precondition Failed", "This is not what it was any more.")
+    body = representation.body() if environ["REQUEST_METHOD"] == "GET" else ()
+    return Response("200 OK", [*representation.all_headers], body)
 
 
 def refusal(status: str, text: str, headers: Headers | None = None, retry_after: int | None = None) -> Response:
     """A short answer that no cache keeps."""
-    body = f"{text}\n".encode()
+    body = f"{text}\n".encode(errors="backslashreplace")
     headers = [
         ("Content-Type", TEXT),
         ("Content-Length", str(len(body))),
@@ -74,100 +87,82 @@ def refusal(status: str, text: str, headers: Headers | None = None, retry_after:
     return Response(status, headers, (body,))
 
 
+# Negotiation
+
+
+@lru_cache(maxsize=256)
 def accepted_coding(header: str | None) -> str | None:
     """The better of ``gzip`` and ``identity`` under an Accept-Encoding *header*, gzip if it is all the same; or None.
 
     RFC 9110 12.5.3: absent accepts all, empty the identity only; ``*`` stands for what is not named; the identity is
-    acceptable unless excluded by name, or by ``*`` without being named.
+    acceptable unless excluded by name, or by ``*`` without being named. A weight that is none voids its member.
     """
     if header is None:
         return "identity"  # any coding would do, and a client that says nothing is the kind that cannot unpack
     weights = _weights(header)
     gzip = weights.get("gzip", weights.get("*", 0.0))
-    identity = weights.get("identity")
+    identity = weights.get("identity", weights.get("*"))
     if gzip > 0 and gzip >= (identity or 0.0):
         return "gzip"
-    excluded = identity == 0 or (identity is None and weights.get("*") == 0)
-    return None if excluded else "identity"
+    return None if identity == 0 else "identity"
 
 
-@lru_cache(maxsize=256)
-def _weights(header: str) -> Mapping[str, float]:
+_MEMBER = re.compile(r"([^\s;]+)(?:\s*;\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
+
+
+def _weights(header: str) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for member in header.split(","):
-        coding, *parameters = (part.strip().lower() for part in member.split(";"))
-        if coding:
+    for member in header.lower().split(","):
+        if found := _MEMBER.fullmatch(member.strip()):
             # RFC 9110 8.4.1.3: x-gzip is the same as gzip
-            weights["gzip" if coding == "x-gzip" else coding] = _weight(parameters)
+            coding = "gzip" if found[1] == "x-gzip" else found[1]
+            weights[coding] = float(found[2] or 1)
     return weights
 
 
-_QUALITY = re.compile(r"q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
+# Conditions
 
 
-def _weight(parameters: list[str]) -> float:
-    for parameter in parameters:
-        if parameter.startswith("q"):
-            found = _QUALITY.fullmatch(parameter)
-            return float(found[1]) if found else 0.0  # what cannot be understood is not to be counted on
-    return 1.0
-
-
-def _selected(environ: Mapping[str, Any], representations: Sequence[Representation]) -> Representation | None:
-    coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
-    if coding is None:
-        return None
-    return representations[0] if coding == "gzip" else representations[-1]
-
-
-def _failed_condition(environ: Mapping[str, Any], etag: str, quoted: str, changed_at: str | None) -> int | None:
+def _failed_condition(environ: Mapping[str, Any], representation: Representation) -> int | None:
     """304 or 412 if a precondition says so; in the order of RFC 9110 13.2.2."""
     if "HTTP_IF_MATCH" in environ:
-        # 13.1.1: strong comparison
-        tags = parse_etags(environ["HTTP_IF_MATCH"])
-        if not (tags.star_tag or tags.is_strong(etag)):
+        if not _matches_strongly(environ["HTTP_IF_MATCH"], representation.quoted_etag):
             return 412
-    elif "HTTP_IF_UNMODIFIED_SINCE" in environ and _is_later(changed_at, environ["HTTP_IF_UNMODIFIED_SINCE"]):
+    elif "HTTP_IF_UNMODIFIED_SINCE" in environ and _is_later(representation, environ["HTTP_IF_UNMODIFIED_SINCE"]):
         return 412
     if "HTTP_IF_NONE_MATCH" in environ:
         # 13.1.3: If-Modified-Since is ignored beside If-None-Match, whatever that says
-        header = environ["HTTP_IF_NONE_MATCH"]
-        return 304 if header == quoted or _matches_weakly(header, etag) else None
-    since = environ.get("HTTP_IF_MODIFIED_SINCE")
-    return 304 if since and _is_later(changed_at, since) is False else None
+        return 304 if _matches_weakly(environ["HTTP_IF_NONE_MATCH"], representation.quoted_etag) else None
+    if "HTTP_IF_MODIFIED_SINCE" in environ:
+        return 304 if _is_later(representation, environ["HTTP_IF_MODIFIED_SINCE"]) is False else None
+    return None
 
 
-def _matches_weakly(header: str, etag: str) -> bool:
-    """13.1.2: weak comparison with a list of tags, or "*" alone."""
-    tags = parse_etags(header)
-    return header.strip() == "*" or tags.contains_weak(etag)
+def _matches_weakly(header: str, quoted_etag: str) -> bool:
+    """13.1.2: weak comparison with a list of tags, or "*" alone. No tag holds a quote, so none can hide another."""
+    return quoted_etag in header or header.strip() == "*"
 
 
-def _is_later(changed_at: str | None, header: str) -> bool | None:
+def _matches_strongly(header: str, quoted_etag: str) -> bool:
+    """13.1.1: strong comparison with a list of tags, or "*" alone. Ours hold no comma, so a split finds them."""
+    return quoted_etag in map(str.strip, header.split(",")) or header.strip() == "*"
+
+
+_HTTP_DATE = re.compile(  # 5.6.7; the parser reads much more, and stumbles over some of it
+    r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"  # IMF-fixdate
+    r"|[A-Z][a-z]{5,8}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"  # RFC 850
+    r"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [0-9]{4}"  # asctime
+)
+
+
+def _is_later(representation: Representation, header: str) -> bool | None:
     """Whether the change was after the date of *header*; None if either is not known, so that the header is ignored."""
-    date = parse_date(header)
-    if date is None or changed_at is None:
+    date = parse_date(header) if _HTTP_DATE.fullmatch(header) else None
+    if date is None or representation.changed_at is None:
         return None
-    return _time(changed_at) > date
+    return _time(representation.changed_at) > date
 
 
-def _content_headers(representation: Representation) -> Headers:
-    headers = [("Content-Type", representation.media_type), ("Accept-Ranges", "none")]
-    if representation.coding:
-        headers.append(("Content-Encoding", representation.coding))
-    if representation.length is not None:
-        headers.append(("Content-Length", str(representation.length)))
-    if representation.changed_at:
-        headers.append(("Last-Modified", _http_date(representation.changed_at)))
-    return headers
-
-
-@lru_cache(maxsize=256)
-def _http_date(w3c_datetime: str) -> str:
-    return http_date(_time(w3c_datetime))
-
-
-@lru_cache(maxsize=256)
 def _time(w3c_datetime: str) -> datetime:
     text = w3c_datetime if "T" in w3c_datetime else f"{w3c_datetime}T00:00:00Z"
     return datetime.fromisoformat(text)

@@ -18,7 +18,7 @@ from ..protocol.gate import Gate, Rendered
 from ..protocol.locs import PLACEHOLDER_WEIGHT, BaseUrl
 from .compression import Codec
 from .shards import Cutter, DocumentWriter, Limits, entries
-from .snapshot import FORMAT, Archive, Document, SectionState, Shard, Snapshot, sha256
+from .snapshot import FORMAT, Archive, Document, SectionState, Shard, Snapshot, page_hashes, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -108,20 +108,29 @@ class Builder:
         )
         return replace(snapshot, garbage=self._garbage(previous, snapshot))
 
-    def remove_leftovers(self, previous: Snapshot) -> None:
-        """Delete what no response needs any more, and what builders left that died. Only a holder of the lease may."""
-        past = self._clock() - REPLACED_SECONDS
-        replaced = {digest for digest, since in previous.garbage.items() if since > past}
-        needed = previous.blobs() | replaced
+    def remove_leftovers(self, previous: Snapshot, may_go_on: Callable[[], bool]) -> None:
+        """Delete what no response needs any more, and what builders left that died.
+
+        Only the holder of the lease may: it is asked before each, since another may by now be storing the same again.
+        """
+        if previous.number and not previous.fingerprint:
+            return  # its manifest was lost, but other processes may know it still
+        needed = previous.blobs() | self._young(previous.garbage).keys()
         for digest in [digest for digest in self.archive.blob_names() if digest not in needed]:
+            if not may_go_on():
+                return
             self.archive.delete_blob(digest)
+        self.archive.remove_superseded(previous.number)
 
     def _garbage(self, previous: Snapshot, snapshot: Snapshot) -> dict[str, float]:
-        now = self._clock()
         needed = snapshot.blobs()
-        since = dict.fromkeys(previous.blobs(), now)
-        since |= {digest: then for digest, then in previous.garbage.items() if then > now - REPLACED_SECONDS}
+        since = dict.fromkeys(previous.blobs(), self._clock()) | self._young(previous.garbage)
         return {digest: then for digest, then in since.items() if digest not in needed}
+
+    def _young(self, garbage: Mapping[str, float]) -> dict[str, float]:
+        now = self._clock()
+        # abs: a clock that jumped back must not keep them for ever.
+        return {digest: then for digest, then in garbage.items() if abs(now - then) < REPLACED_SECONDS}
 
 
 class _Build:
@@ -159,16 +168,17 @@ class _Build:
             if self._rules.strict or old is None:
                 raise BuildFailed(f"section {source.name!r}: {_explained(error)}") from error
             logger.exception("sitemap: section %r failed, its last good entries go on being served", source.name)
-            return replace(old, error=_explained(error))
+            return self._failed(old, self._tokens.get(source.name), _explained(error))
 
     def front(self, sections: Mapping[str, SectionState]) -> tuple[Document | None, bool]:
         """The document at ``/sitemap.xml`` and whether it is an index."""
         shards = [(name, shard) for name, section in sections.items() for shard in section.shards]
-        if not shards:
+        documents = [shard.document for _, shard in shards]
+        if not documents:
             return None, False
-        if self._is_merged([shard.document for _, shard in shards]):
-            return self._merged([shard.document for _, shard in shards]), False
-        return self._index(shards), True
+        if not self._is_merged(documents):
+            return self._index(shards), True
+        return self._alone(documents[0]) if len(documents) == 1 else self._merged(documents), False
 
     def _current(self, source: Source, old: SectionState | None) -> SectionState:
         with self._builder._scope():
@@ -178,7 +188,13 @@ class _Build:
                 is_young = self._now - old.read_at < self._rules.verify_age
                 if old.version == version and old.token == token and is_young:
                     return replace(old, retired=self._unexpired(old.retired))
-            return self._pulled(source, replace(old or SectionState(), version=version, token=token, error=None))
+            fresh = replace(old or SectionState(), version=version, token=token, error=None, failures=0)
+            return self._pulled(source, fresh)
+
+    def _failed(self, old: SectionState, token: str | None, error: str) -> SectionState:
+        # With the token: it was tried since that touch, and the next one differs.
+        retired = self._unexpired(old.retired)
+        return replace(old, token=token, retired=retired, error=error, failures=old.failures + 1)
 
     def _version(self, source: Source) -> str | None:
         said = source.version()
@@ -212,14 +228,14 @@ class _Build:
     def _numbered(self, old: SectionState, documents: list[tuple[str, Document]]) -> SectionState:
         """*documents* under the numbers that their cuts had before, or new ones; a number never changes its cuts."""
         ends = [*(start for start, _ in documents[1:]), ""][: len(documents)]
-        shared = self._archive.store.shared
-        # Without a shared past positions are what all processes agree on.
-        numbers = {(shard.start, shard.end): shard.number for shard in old.shards} if shared else {}
-        following = old.next_number if shared else 1
+        numbers = self._numbers(old.shards)
+        following = old.next_number if self._archive.store.shared else 1
         shards = []
         for (start, document), end in zip(documents, ends, strict=True):
-            number = numbers.get((start, end), following)
-            following += number == following
+            if known := numbers.get((start, end)):
+                number = known.pop()
+            else:
+                number, following = following, following + 1
             shards.append(Shard(number, start, end, document))
         kept = {shard.number for shard in shards}
         until = self._now + self._rules.grace
@@ -227,9 +243,18 @@ class _Build:
         return replace(
             old,
             shards=tuple(shards),
+            pages=page_hashes(tuple(shards)),
             next_number=following,
             retired=(*self._unexpired(old.retired), *retired),
         )
+
+    def _numbers(self, shards: Sequence[Shard]) -> dict[tuple[str, str], list[int]]:
+        """The numbers of each pair of cuts, the first last; a source that repeats itself has several."""
+        numbers: dict[tuple[str, str], list[int]] = {}
+        if self._archive.store.shared:  # else there is no past that all know, and numbers are positions
+            for shard in reversed(shards):
+                numbers.setdefault((shard.start, shard.end), []).append(shard.number)
+        return numbers
 
     def _unexpired(self, retired: Iterable[tuple[Shard, float]]) -> tuple[tuple[Shard, float], ...]:
         return tuple((shard, until) for shard, until in retired if until > self._now)
@@ -244,8 +269,14 @@ class _Build:
         size = sum(document.length + document.origins * PLACEHOLDER_WEIGHT for document in documents)
         return count <= limits.urls * share and size <= limits.size * share
 
+    def _alone(self, document: Document) -> Document:
+        """The only shard as the front, where it may have come later than it changed itself."""
+        last = self._last_front().get(document.entries_hash)
+        changed_at = last.changed_at if last else self._changed_at(self._is_first)(document.lastmod)
+        return document._replace(changed_at=changed_at)
+
     def _merged(self, documents: Sequence[Document]) -> Document:
-        writer = self._writer(URLSET, self._fronts(documents))
+        writer = self._writer(URLSET, self._last_front())
         seen: set[bytes] = set()
         for document in documents:
             for block in _whole_elements(entries(document, URLSET, self._archive.blob)):
@@ -260,14 +291,13 @@ class _Build:
             )
         locs = [f"{self._builder.base.text}/sitemap-{name}-{shard.number}.xml" for name, shard in shards]
         lastmods = [shard.document.changed_at for _, shard in shards]
-        writer = self._writer(SITEMAPINDEX, self._fronts(()))
+        writer = self._writer(SITEMAPINDEX, self._last_front())
         writer.write("".join(sitemap_elements(locs, lastmods)).encode(), len(locs), lastmods)
         return writer.document(self._changed_at(self._is_first))
 
-    def _fronts(self, documents: Iterable[Document]) -> dict[str, Document]:
-        """Stored documents that may serve again as the front: the last one, and the only shard of a site."""
-        last = (self._previous.document,) if self._previous.document else ()
-        return {document.entries_hash: document for document in (*documents, *last)}
+    def _last_front(self) -> dict[str, Document]:
+        last = self._previous.document
+        return {last.entries_hash: last} if last else {}
 
     def _writer(self, frame: Frame, known: Mapping[str, Document]) -> DocumentWriter:
         return DocumentWriter(frame, self._builder._codec, self._archive.put_blob, known, reuse=not self._damaged)

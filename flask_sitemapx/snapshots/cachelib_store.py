@@ -30,7 +30,7 @@ class CachelibStore:
         _refuse_unfit(cache)
         self._name = type(cache).__name__
         self._cache: Any = copy.copy(cache)
-        vars(self._cache)["serializer"] = _Bytes()
+        vars(self._cache).update(_own_manners(cache))
         self.exclusive = not isinstance(cache, FileSystemCache)
         if not self.exclusive:
             warnings.warn(
@@ -41,7 +41,11 @@ class CachelibStore:
 
     def get(self, key: str) -> bytes | None:
         value = self._asked(self._cache.get, KEY_PREFIX + key)
-        return value if isinstance(value, bytes) else None
+        if value is not None and not isinstance(value, bytes):
+            raise StoreError(
+                f"{self._name} gave {type(value).__name__} for {key!r}; its client must not decode responses"
+            )
+        return value
 
     def put(self, key: str, value: bytes) -> None:
         if key.startswith(BLOBS):
@@ -102,6 +106,16 @@ class _Bytes:
 
     def load(self, file: IO[bytes]) -> bytes:
         return file.read()
+
+
+def _own_manners(cache: BaseCache) -> dict[str, Any]:
+    """The attributes in which the copy differs from the application's *cache*."""
+    manners: dict[str, Any] = {"serializer": _Bytes()}
+    if callable(getattr(cache, "key_prefix", None)):
+        manners["key_prefix"] = ""  # a function may want a request, and a build has none
+    if writer := getattr(cache, "_write_client", None):
+        manners["_read_client"] = writer  # a replica lags behind, and would not show what was just put
+    return manners
 
 
 def _refuse_unfit(cache: BaseCache) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkstemp
+from typing import IO
 
 from ..errors import StoreError
 from .store import STATE
@@ -63,18 +64,21 @@ class DirectoryStore:
             inside = Path(folder).relative_to(self.directory).as_posix()
             yield from (f"{inside}/{name}" for name in files)
 
-    def version(self) -> Hashable:
+    def version(self) -> Hashable | None:
         with self._explained("read"):
-            changed = os.stat(self._state).st_mtime_ns
+            try:
+                changed = os.stat(self._state).st_mtime_ns
+            except FileNotFoundError:  # somebody emptied the directory
+                return None
         now = time.time_ns()
         # Too recent to be told from a change to come: equal to no later answer.
         return changed if now - changed > MTIME_SECONDS * 1e9 else (changed, now)
 
-    def _place(self, key: str, value: bytes, move: Callable[[str, Path], None]) -> None:
+    def _place(self, key: str, value: bytes, move: Callable[[Path, Path], None]) -> None:
         target = self.directory / key
-        handle, temporary = mkstemp(dir=self._temporary)
+        temporary = self._temporary / secrets.token_hex(16)
         try:
-            with open(handle, "wb") as file:
+            with self._created(temporary) as file:
                 file.write(value)
             try:
                 move(temporary, target)
@@ -82,7 +86,15 @@ class DirectoryStore:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 move(temporary, target)
         finally:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
+
+    def _created(self, path: Path) -> IO[bytes]:
+        """A new file, with the permissions that the umask gives: another user's process may have to read it."""
+        try:
+            return open(path, "xb")
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return open(path, "xb")
 
     def _remove_abandoned(self) -> None:
         for path in self._temporary.iterdir():

@@ -1,60 +1,64 @@
-"""The right to build: one holder at a time, for as long as it gives signs of life."""
+"""The right to build a set: one holder at a time, for as long as it gives signs of life."""
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ..errors import StoreError
+from ..errors import BuildFailed, StoreError
 from .store import Store
 
 
-class Lease:
-    """A record with token and deadline, made with nothing but the exclusive `add` of a store.
+class LeaseLost(BuildFailed):
+    """The holder gave no sign of life for too long, and somebody else may be building."""
 
-    A lease that ran out is not overwritten: the next one is *added* under the next attempt's key, so that of two that
-    try at once one succeeds. A holder has lost its lease when its deadline passed or a later attempt exists.
+
+class Lease:
+    """A record under *key*, made with the exclusive `add` of a store, that its holder changes while it lives.
+
+    Nobody takes a lease over, and clocks of two machines are never compared: who sees a record stand still for
+    *seconds* of its own time (`Watch`) holds the holder for dead. What a dead holder left must not matter then.
     """
 
-    def __init__(self, store: Store, name: str, attempt: int, seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, key: str, seconds: float, monotonic: Callable[[], float]) -> None:
         self._store = store
-        self._name = name
-        self._attempt = attempt
+        self._key = key
         self._seconds = seconds
-        self._clock = clock
-        self._token = secrets.token_hex(16)
-        self._deadline = 0.0
+        self._monotonic = monotonic
+        self._token = secrets.token_hex(16).encode()
+        self._renewals = 0
+        self._begun = monotonic()
 
     @classmethod
-    def acquired(cls, store: Store, name: str, seconds: float, clock: Callable[[], float]) -> Lease | None:
-        """The lease *name*, or None while somebody else holds it."""
-        attempt = 0
-        while record := store.get(_key(name, attempt)):
-            if _in_force(record, seconds, clock()):
-                return None
-            attempt += 1
-        lease = cls(store, name, attempt, seconds, clock)
-        return lease if store.add(_key(name, attempt), lease._record()) else None
+    def acquired(cls, store: Store, key: str, seconds: float, monotonic: Callable[[], float]) -> Lease | None:
+        """The lease, or None while its record is there."""
+        lease = cls(store, key, seconds, monotonic)
+        return lease if store.add(key, lease._record()) else None
 
     def is_held(self) -> bool:
-        record = self._store.get(_key(self._name, self._attempt))
-        later = self._store.get(_key(self._name, self._attempt + 1))
-        return bool(record) and later is None and self._is_mine(record or b"") and self._clock() < self._deadline
+        """Whether nobody can hold this holder for dead: they began to watch after its last sign of life began."""
+        return self._monotonic() - self._begun < self._seconds and self._is_mine()
 
-    def renew(self) -> bool:
-        """Move the deadline; False if the lease is lost."""
+    def renew(self) -> None:
+        """Give a sign of life; raises `LeaseLost` if it comes too late."""
+        begun = self._monotonic()
         if not self.is_held():
-            return False
-        self._store.put(_key(self._name, self._attempt), self._record())
-        return True
+            raise LeaseLost("the lease was lost during the build")
+        self._store.put(self._key, self._record())
+        self._begun = begun
+
+    def renew_if_due(self) -> None:
+        """As `renew`, at little cost if that was done a short time ago."""
+        if self._monotonic() - self._begun >= self._seconds / 3:
+            self.renew()
 
     def release(self) -> None:
         """Let others build at once."""
-        if self.is_held():
-            self._store.delete(_key(self._name, self._attempt))
+        with suppress(StoreError):  # then they will wait and see
+            if self._is_mine():
+                self._store.delete(self._key)
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
@@ -62,12 +66,12 @@ class Lease:
         done = threading.Event()
 
         def renew() -> None:
-            with suppress(StoreError):  # a store in trouble means a lost lease, which publishing will notice
-                while not done.wait(self._seconds / 3) and self.renew():
-                    pass
+            while not done.wait(self._seconds / 3):
+                with suppress(StoreError, LeaseLost):  # the builder itself will notice
+                    self.renew()
 
         thread = threading.Thread(target=renew, name="sitemap-lease", daemon=True)
-        with suppress(RuntimeError):  # no thread to be had: the lease lasts as long as it lasts
+        with suppress(RuntimeError):  # no thread to be had: the builder renews it between batches
             thread.start()
         try:
             yield
@@ -77,20 +81,24 @@ class Lease:
                 thread.join()
 
     def _record(self) -> bytes:
-        self._deadline = self._clock() + self._seconds
-        return json.dumps({"token": self._token, "deadline": self._deadline}).encode()
+        self._renewals += 1
+        return b"%s %d" % (self._token, self._renewals)
 
-    def _is_mine(self, record: bytes) -> bool:
-        return bool(json.loads(record)["token"] == self._token)
-
-
-def _key(name: str, attempt: int) -> str:
-    return f"{name}.{attempt}"
+    def _is_mine(self) -> bool:
+        return (self._store.get(self._key) or b"").startswith(self._token)
 
 
-def _in_force(record: bytes, seconds: float, now: float) -> bool:
-    # A deadline much further away than a lease lasts was written before a clock jumped back: it means nothing.
-    try:
-        return bool(0 < json.loads(record)["deadline"] - now <= 2 * seconds)
-    except (ValueError, KeyError, TypeError):
-        return False
+class Watch:
+    """Tells whether a record stood still for *seconds*."""
+
+    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._seen: tuple[str, bytes] | None = None
+        self._since = 0.0
+
+    def is_still(self, key: str, record: bytes) -> bool:
+        now = self._monotonic()
+        if self._seen != (key, record):
+            self._seen, self._since = (key, record), now
+        return now - self._since >= self._seconds

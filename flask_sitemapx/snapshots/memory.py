@@ -6,6 +6,7 @@ import threading
 from collections.abc import Hashable, Iterable
 
 from ..errors import StoreError
+from .forking import after_fork
 
 
 class MemoryStore:
@@ -19,7 +20,8 @@ class MemoryStore:
         self._values: dict[str, bytes] = {}
         self._size = 0
         self._changes = 0
-        self._lock = threading.Lock()
+        self._reset()
+        after_fork(self._reset)
 
     def get(self, key: str) -> bytes | None:
         return self._values.get(key)
@@ -57,3 +59,6 @@ class MemoryStore:
         self._values[key] = value
         self._size = size
         self._changes += 1
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import secrets
 import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ..errors import BuildFailed, Damaged, NotBuilt, SitemapError, StoreError
 from .builder import Builder
-from .lease import Lease
+from .forking import after_fork
+from .lease import Lease, LeaseLost, Watch
 from .snapshot import BLANK, Snapshot
 from .store import POLL_SECONDS, STATE, Store
 
@@ -60,6 +61,11 @@ class Refresher:
     `current` answers at once while the snapshot is fresh, and also while it is only due for a build.
     """
 
+    is_pending: bool
+    """Whether a build is wanted for which no thread could be started."""
+    _job: Job | None
+    _thread: threading.Thread | None
+
     def __init__(
         self,
         builder: Builder,
@@ -89,28 +95,21 @@ class Refresher:
         """What the last build failed with, if it failed."""
         self.store_error: str | None = None
         """What the last look at the store failed with, if it failed."""
-        self._job: Job | None = None
-        self._thread: threading.Thread | None = None
-        self.is_pending = False
-        """Whether a build is wanted for which no thread could be started."""
+        self._watch = Watch(timing.lease, monotonic)
         self._reset()
+        after_fork(self._reset)
         _all.add(self)
 
     def current(self) -> Snapshot:
         """The snapshot to serve; `NotBuilt` if there is none, `BuildFailed` if it failed and failures are shown."""
         self._look()
         state = self.state()
-        if state == "fresh":
-            return self._served()
-        if self._monotonic() < self._retry_at:
-            return self._served()
-        job = self._start()
-        if state == "due" or job is None:
-            return self._served()
-        job.done.wait(max(0.0, job.begun + self._timing.build_wait - self._monotonic()))
-        self._look()
-        if self.error and not self._timing.retry and self.state() != "fresh":
-            raise BuildFailed(self.error)
+        if state == "due":
+            self._start()
+        elif state != "fresh":
+            self._wait()
+            if self.error and not self._timing.retry and self.state() != "fresh":
+                raise BuildFailed(self.error)
         return self._served()
 
     def last_good(self) -> Snapshot | None:
@@ -126,37 +125,42 @@ class Refresher:
         age = abs(self._clock() - snapshot.built_at)  # a clock that jumped back makes no snapshot young for ever
         if self._is_outdated(snapshot) or self._damaged or age >= 2 * self._timing.refresh:
             return "stale"
-        return "due" if age >= self._timing.refresh or snapshot.failed else "fresh"
+        return "due" if age >= self._due_age(snapshot.failures) else "fresh"
 
     def build(self) -> Snapshot:
         """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set."""
         self._read()
-        known = self._snapshot.number if self._snapshot else 0
-        self._build_until(lambda: bool(self._snapshot and self._snapshot.number > known))
+        # Not the number: that of a builder that died is taken by a copy of the set before.
+        old = {0.0, (self._snapshot or BLANK).built_at}
+        self._build_until(lambda: (self._snapshot or BLANK).built_at not in old)
         return self._served()
 
     def touch(self, section: str) -> None:
         touch(self._store, section)
-        self._version = None
-        self._looked_at = float("-inf")
+        with self._reading:
+            self._version = None
+            self._looked_at = float("-inf")
 
     def blob(self, digest: str) -> bytes:
         """Stored bytes, whole. On `Damaged` the next `current` is another set: a newer one, or all built anew."""
         try:
             return self._archive.blob(digest)
         except Damaged as error:
-            known = self._snapshot
             self._read()
-            if self._snapshot is known:
+            # Else it belongs to a set that was replaced long ago, which nothing is wrong with.
+            if self._snapshot is not None and digest in self._snapshot.blobs():
                 logger.error("sitemap: %s, building anew", error)
                 self._damaged = True
             raise
 
     def run_pending(self) -> None:
         """Build now, after a response, since no thread could be started."""
-        if self.is_pending:
+        with self._lock:
+            if not self.is_pending or self._under_way() is not None:
+                return
             self.is_pending = False
-            self._work(self._job or Job(self._monotonic()))
+            self._job = job = Job(self._monotonic())
+        self._work(job)
 
     def _served(self) -> Snapshot:
         if self._snapshot is None or self._snapshot.fingerprint == "":
@@ -168,9 +172,14 @@ class Refresher:
         fingerprint = self._fingerprint()
         if snapshot.fingerprint != fingerprint and self._accepted_fingerprint != fingerprint:
             return True  # set up otherwise; once only, or an old and a new process would build in turns for ever
-        return any(
-            self._tokens.get(name) != state.token for name, state in snapshot.sections.items() if not state.error
-        )
+        known = ((name, snapshot.sections.get(name)) for name in self._names())
+        return any(state is not None and self._tokens.get(name) != state.token for name, state in known)
+
+    def _due_age(self, failures: int) -> float:
+        """The age at which a snapshot wants to be built anew. All processes see its failures, so one tries again."""
+        if not failures:
+            return self._timing.refresh
+        return min(_delay(failures), self._timing.refresh) if self._timing.retry else 0.0
 
     # Looking at the store
 
@@ -178,132 +187,204 @@ class Refresher:
         """Take note of what other processes published and touched."""
         try:
             version = self._store.version()
-            if version is None:
-                if self._monotonic() - self._looked_at < POLL_SECONDS:
-                    return
-            elif version == self._version:
-                return
-            self._read()
-            self._version = version
-            self._looked_at = self._monotonic()
-            self.store_error = None
         except StoreError as error:
-            if self.store_error is None:
-                logger.error("sitemap: %s", error)
-            self.store_error = str(error)
+            self._note(error)
+            return
+        # One thread looks. Others wait for it, but not for a store in trouble, which may be silent for long.
+        if self._is_news(version) and self._reading.acquire(blocking=self.store_error is None):
+            try:
+                if self._is_news(version):
+                    self._look_closely(version)
+            finally:
+                self._reading.release()
+
+    def _is_news(self, version: Hashable | None) -> bool:
+        if version is None or self.store_error is not None:
+            return self._monotonic() - self._looked_at >= POLL_SECONDS
+        return version != self._version
+
+    def _look_closely(self, version: Hashable | None) -> None:
+        try:
+            self._read()
+        except StoreError as error:
+            self._note(error)
+            return
+        self._version = version
+        self._looked_at = self._monotonic()
+        if self.store_error is not None:
+            self.store_error = None
+            self._failures, self._retry_at = 0, float("-inf")
+
+    def _note(self, error: StoreError) -> None:
+        if self.store_error is None:
+            logger.error("sitemap: %s", error)
+        self.store_error = str(error)
+        self._looked_at = self._monotonic()
 
     def _read(self) -> None:
-        known = self._snapshot
-        newest = self._archive.latest(known)
-        # Threads read at the same time, and the slower one must not bring back an older set.
-        if newest and (self._snapshot is known or self._snapshot is None or newest.number > self._snapshot.number):
-            self._snapshot = newest
-        self._tokens = self._read_tokens()
+        with self._reading:
+            newest = self._archive.latest(self._snapshot)
+            if newest is not None:
+                self._adopt(newest)
+            elif self._snapshot is not None:
+                self._damaged = True  # somebody emptied the store
+            found = ((name, self._store.get(_touch_key(name))) for name in self._names())
+            self._tokens = {name: token.decode("ascii", "replace") for name, token in found if token is not None}
 
-    def _read_tokens(self) -> dict[str, str]:
-        found = ((name, self._store.get(_touch_key(name))) for name in self._names())
-        return {name: token.decode("ascii", "replace") for name, token in found if token is not None}
+    def _adopt(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        if snapshot.fingerprint == (fingerprint := self._fingerprint()):
+            self._accepted_fingerprint = fingerprint
 
     # Building
 
+    def _wait(self) -> None:
+        """Wait for a build that knows of each touch before this call, as far as a request may wait.
+
+        One that is under way may have read its entries before; if it did, the next one has not.
+        """
+        job = self._under_way()
+        if job is not None and (not self._is_awaited(job) or self.state() in ("fresh", "due")):
+            return
+        job = self._start()
+        if job is not None:
+            self._is_awaited(job)
+
+    def _is_awaited(self, job: Job) -> bool:
+        """Whether *job* ended within the time that a request may wait, which counts from its begin."""
+        has_ended = job.done.wait(max(0.0, job.begun + self._timing.build_wait - self._monotonic()))
+        self._look()
+        return has_ended
+
+    def _under_way(self) -> Job | None:
+        job = self._job
+        return None if job is None or job.done.is_set() else job
+
     def _start(self) -> Job | None:
-        """The build under way, begun now if there was none; None if no thread can be had."""
+        """The build under way, begun now if there was none; None while failures forbid it or no thread is to be had."""
         with self._lock:
-            if self._job is not None and not self._job.done.is_set():
-                return self._job
-            self._job = job = Job(self._monotonic())
+            if (job := self._under_way()) is not None:
+                return job
+            if self._monotonic() < self._retry_at:
+                return None
+            job = Job(self._monotonic())
             self._thread = threading.Thread(target=self._work, args=(job,), name="sitemap-build", daemon=True)
             try:
                 self._thread.start()
             except RuntimeError:
                 self.is_pending = True
                 return None
+            self._job = job
             return job
 
     def _work(self, job: Job) -> None:
         try:
             self._build_until(lambda: self.state() == "fresh")
-        except Exception as error:
+        except BaseException as error:
             self._fail(error)
+            if not isinstance(error, Exception):
+                raise
         finally:
             job.done.set()
 
     def _build_until(self, is_done: Callable[[], bool]) -> None:
+        """Build once, unless *is_done* first: others build, too."""
         while True:
             self._read()
             if is_done():
                 return
-            number = (self._snapshot or BLANK).number + 1
-            lease = Lease.acquired(self._store, self._archive.lease_name(number), self._timing.lease, self._clock)
+            previous = self._snapshot or BLANK
+            key = self._archive.lease_key(previous.number + 1)
+            lease = Lease.acquired(self._store, key, self._timing.lease, self._monotonic)
             if lease is None:
-                self._stopping.wait(LOOK_SECONDS)
-                self._checkpoint()
+                self._wait_for_other(key, previous)
                 continue
             try:
-                if self._build_under(lease, number):
+                if self._is_built(lease, previous.number):
                     return
             finally:
                 lease.release()
 
-    def _build_under(self, lease: Lease, number: int) -> bool:
-        """Build and publish *number*; False if somebody else has done it."""
+    def _wait_for_other(self, key: str, previous: Snapshot) -> None:
+        """Leave time to the holder of the lease *key*; if it is dead, see to it that it can never publish."""
+        record = self._store.get(key)
+        if record is not None and self._watch.is_still(key, record):
+            # It may only be stopped, and wake up later: with its number taken all that it did is void.
+            if self._archive.publish(replace(previous, number=previous.number + 1)):
+                logger.warning("sitemap: the builder of set %d is held for dead", previous.number + 1)
+            self._store.delete(key)
+            return
+        self._stopping.wait(LOOK_SECONDS)
+        self._give_up_if_ending()
+
+    def _is_built(self, lease: Lease, number: int) -> bool:
+        """Build and publish what follows set *number*; False if that has to be tried again."""
         self._read()
         previous = self._snapshot or BLANK
-        if previous.number + 1 != number:
+        if previous.number != number:
             return False
         # Noted before anything is pulled: a touch from now on differs from them, and so is not lost.
-        tokens, fingerprint = self._read_tokens(), self._fingerprint()
-        with lease.kept_alive():
-            self._builder.remove_leftovers(previous)
-            damaged, self._damaged = self._damaged, False
-            try:
-                snapshot = self._builder.build(
-                    previous, fingerprint, tokens, checkpoint=self._checkpoint, damaged=damaged
-                )
-            except BaseException:
-                self._damaged |= damaged
-                raise
-        if not lease.is_held():
-            raise BuildFailed("the lease was lost during the build")
-        if not self._archive.publish(snapshot):
+        tokens, fingerprint, damaged = self._tokens, self._fingerprint(), self._damaged
+        try:
+            with lease.kept_alive():
+                self._builder.remove_leftovers(previous, lease.is_held)
+                checkpoint = partial(self._checkpoint, lease)
+                snapshot = self._builder.build(previous, fingerprint, tokens, checkpoint=checkpoint, damaged=damaged)
+                is_published = self._archive.publish(snapshot)
+        except LeaseLost:
             return False
-        self._archive.clear_leases(number)
-        self._succeed(snapshot, fingerprint, tokens)
-        return True
+        except Damaged:  # a document that was to be merged with others
+            if damaged:
+                raise
+            self._damaged = True
+            return False
+        if is_published:
+            self._succeed(snapshot, damaged)
+        return is_published
 
-    def _succeed(self, snapshot: Snapshot, fingerprint: str, tokens: dict[str, str]) -> None:
-        self._snapshot = snapshot
-        self._accepted_fingerprint = fingerprint
-        self._version = None
-        failed = next((state.error for state in snapshot.sections.values() if state.error), None)
-        if failed:
-            self._back_off(failed)
-        else:
-            self._failures, self._retry_at, self.error = 0, float("-inf"), None
+    def _succeed(self, snapshot: Snapshot, damaged: bool) -> None:
+        with self._reading:
+            if self._snapshot is None or self._snapshot.number < snapshot.number:
+                self._adopt(snapshot)
+            self._accepted_fingerprint = snapshot.fingerprint
+            self._version = None
+            if damaged:
+                self._damaged = False
+        self.error = next((state.error for state in snapshot.sections.values() if state.error), None)
+        self._failures, self._retry_at = 0, float("-inf")
+        if self.error and damaged:
+            self._back_off()  # what is damaged may be what could not be made again
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
+        if self._stopping.is_set():
+            return
         is_expected = isinstance(error, SitemapError)  # its text says it all
         logger.error("sitemap: build failed: %s", error, exc_info=None if is_expected else error)
-        self._back_off(str(error))
+        self.error = str(error) or type(error).__name__
+        self._back_off()
 
-    def _back_off(self, error: str) -> None:
-        self.error = error
+    def _back_off(self) -> None:
         if self._timing.retry:
-            delay = min(FIRST_RETRY * 2**self._failures, max(self._timing.refresh, FIRST_RETRY))
             self._failures = min(self._failures + 1, 20)
+            delay = min(_delay(self._failures), max(self._timing.refresh, FIRST_RETRY))
             self._retry_at = self._monotonic() + delay
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, lease: Lease) -> None:
+        self._give_up_if_ending()
+        lease.renew_if_due()
+        time.sleep(0)  # let requests be answered between batches
+
+    def _give_up_if_ending(self) -> None:
         if self._stopping.is_set():
             raise BuildFailed("this process is ending")
-        time.sleep(0)  # let requests be answered between batches
 
     def _reset(self) -> None:
         """Forget threads and locks, which do not survive a fork."""
         self._lock = threading.Lock()
+        self._reading = threading.RLock()
+        self._stopping = threading.Event()
         self._job = self._thread = None
         self.is_pending = False
-        self._stopping = threading.Event()
 
     def _stop(self) -> None:
         self._stopping.set()
@@ -311,12 +392,11 @@ class Refresher:
             self._thread.join(2.0)  # long enough to give the lease back
 
 
+def _delay(failures: int) -> float:
+    return FIRST_RETRY * float(2 ** min(failures - 1, 20))
+
+
 _all: weakref.WeakSet[Refresher] = weakref.WeakSet()
-
-
-def _reset_all() -> None:
-    for refresher in _all:
-        refresher._reset()
 
 
 def _stop_all() -> None:
@@ -324,6 +404,4 @@ def _stop_all() -> None:
         refresher._stop()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all)
 atexit.register(_stop_all)

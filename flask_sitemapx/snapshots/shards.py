@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from ..protocol.documents import MAX_BYTES, Frame
 from ..protocol.gate import Rendered
@@ -54,7 +55,7 @@ class DocumentWriter:
         self._length = self.size
 
     def write(self, elements: bytes, count: int, lastmods: Iterable[str | None]) -> None:
-        origins = elements.count(b"\0")
+        origins = elements.count(b"\0") if b"\0" in elements else 0  # count() is ten times as slow as finding none
         self.count += count
         self.size += len(elements) + origins * PLACEHOLDER_WEIGHT
         self._length += len(elements)
@@ -138,8 +139,8 @@ class LatestDate:
         if not self._complete:
             return
         try:
-            self._latest = max(self._latest, *lastmods)
-        except TypeError:
+            self._latest = max((self._latest, *cast("Iterable[str]", lastmods)))
+        except TypeError:  # one of them is None
             self._complete = False
 
     @property
@@ -187,28 +188,31 @@ class Cutter:
         size += self._writer.size + len(locs) * PLACEHOLDER_WEIGHT
         if count > self._limits.urls or size > self._limits.size:
             return False
-        if len(set(locs)) < len(locs) or not self._seen.isdisjoint(locs):
+        distinct = set(locs)
+        if len(distinct) < len(locs) or not self._seen.isdisjoint(distinct):
             return False
         is_small = count <= self._least and size <= self._least_size
         return is_small or not any(zlib.crc32(loc.encode()) % self._multiple == 0 for loc in locs)
 
     def _one_by_one(self, batch: Rendered) -> Iterator[tuple[str, DocumentWriter]]:
         for loc, lastmod, element in zip(batch.locs, batch.lastmods, batch.elements, strict=True):
+            if loc in self._seen:
+                self._on_duplicate(loc)
+                continue
             data = element.encode()
             if self._is_cut(loc, len(data) + data.count(b"\0") * PLACEHOLDER_WEIGHT):
                 yield self._start, self._writer
                 self._start = sha256(loc.encode())[:16]
                 self._writer = self._new_writer()
                 self._seen.clear()
-            if loc in self._seen:
-                self._on_duplicate(loc)
-                continue
             self._seen.add(loc)
             self._writer.write(data, 1, (lastmod,))
 
     def _is_cut(self, loc: str, size: int) -> bool:
         count = self._writer.count
-        if count >= self._limits.urls or (count and self._writer.size + size > self._limits.size):
+        if not count:
+            return False
+        if count >= self._limits.urls or self._writer.size + size > self._limits.size:
             return True
         is_large = count >= self._least or self._writer.size >= self._least_size
         return is_large and zlib.crc32(loc.encode()) % self._multiple == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -62,6 +63,8 @@ class SectionState:
     """What a snapshot knows of one section."""
 
     shards: tuple[Shard, ...] = ()
+    pages: tuple[str, ...] = ()
+    """Hashes of the pages on which the shards stand, as `page_hashes` gives them."""
     version: str | None = None
     """Hash of all that the shards were made from, or None if that cannot be told: then they are always made again."""
     token: str | None = None
@@ -74,6 +77,8 @@ class SectionState:
     """What was left out, by rule: count and an example."""
     error: str | None = None
     """Why these are the entries of an earlier time, if they are."""
+    failures: int = 0
+    """How many builds in a row that happened in."""
 
     @property
     def count(self) -> int:
@@ -101,8 +106,9 @@ class Snapshot:
         return sum(section.count for section in self.sections.values())
 
     @property
-    def failed(self) -> bool:
-        return any(section.error for section in self.sections.values())
+    def failures(self) -> int:
+        """How often in a row one of its sections failed."""
+        return max((section.failures for section in self.sections.values()), default=0)
 
     def shard(self, section: str, number: int) -> Document | None:
         """The document of a published number, also of one that was cut anew a short time ago."""
@@ -139,7 +145,7 @@ class Snapshot:
         """The hashes of all pieces and pages that this snapshot needs."""
         documents = [*self._documents.values(), *([self.document] if self.document else [])]
         pieces = {digest for document in documents for digest, _ in document.pieces}
-        return pieces | {digest for section in self.sections.values() for digest, _ in pages(section)}
+        return pieces | {digest for section in self.sections.values() for digest in section.pages}
 
 
 BLANK = Snapshot(number=0, built_at=0.0, fingerprint="", document=None, is_index=False, sections={})
@@ -156,44 +162,50 @@ class Archive:
     def __init__(self, store: Store, site: str) -> None:
         self.store = store
         self.site = site
+        # Those of the last snapshot that was read or published, which are in the store therefore.
         self._pages: dict[str, tuple[Shard, ...]] = {}
 
     def latest(self, known: Snapshot | None) -> Snapshot | None:
         """The newest snapshot, which is *known* itself if nothing newer was published; None if there is none."""
-        number = known.number if known else 0
-        # The head may be one behind, after a crash between two writes, and never ahead; what it names is still there.
-        number = max(number, int(self.store.get(self._state("head")) or 0))
-        newest = None
-        while manifest := self.store.get(self._manifest(number + 1)):
-            newest, number = manifest, number + 1
+        head = self._head()
+        if known and head < known.number and self.store.get(self._manifest(known.number)) is None:
+            known, self._pages = None, {}  # somebody emptied the store
+        number, manifest = self._walked(max(head, known.number if known else 0))
         if known and known.number == number:
             return known
-        newest = newest or self.store.get(self._manifest(number))
-        return self._read(newest, number, known) if newest else None
+        if manifest is None:
+            manifest = self.store.get(self._manifest(number))
+        if manifest is None and self._head() != head:  # two were published meanwhile, and this one removed
+            return self.latest(known)
+        return self._read(manifest, number, known) if number else None
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Make *snapshot* the newest; False if another has taken its number."""
-        known = {digest for digest in self._pages if digest not in snapshot.garbage}
-        for section in snapshot.sections.values():
-            for digest, page in pages(section):
-                if digest not in known:
-                    self.put_blob(digest, page)
+        pages = _pages(snapshot.sections)
+        for digest, page in pages.items():
+            if digest not in self._pages:
+                self.put_blob(digest, _json(page))
         if not self.store.add(self._manifest(snapshot.number), self._dumps(snapshot)):
             return False
-        self._keep_pages(snapshot)
+        self._pages = pages
         self.store.put(self._state("head"), str(snapshot.number).encode())
-        self.store.delete(self._manifest(snapshot.number - 2))
         return True
 
-    def lease_name(self, number: int) -> str:
-        return self._state(f"lease.{number}")
+    def remove_superseded(self, number: int) -> None:
+        """Remove the manifests before *number* and the last one before it, and the leases of all published numbers."""
+        for kept in (number, number - 1):
+            self.store.delete(self.lease_key(kept))
+        number -= 2
+        while self.store.get(self._manifest(number)) is not None:
+            self.store.delete(self.lease_key(number))
+            self.store.delete(self._manifest(number))
+            number -= 1
 
-    def clear_leases(self, number: int) -> None:
-        """Remove what the builders of *number*, dead ones included, left under `lease_name`."""
-        attempt = 0
-        while self.store.get(f"{self.lease_name(number)}.{attempt}"):
-            self.store.delete(f"{self.lease_name(number)}.{attempt}")
-            attempt += 1
+    def lease_key(self, number: int) -> str:
+        """Where the builder of *number* leaves its lease."""
+        # A forked child inherits what its parent had in memory, but not the thread that was building.
+        owner = "" if self.store.shared else f".{os.getpid()}"
+        return self._state(f"lease.{number}{owner}")
 
     def put_blob(self, digest: str, data: bytes) -> None:
         self.store.put(self._blob(digest), data)
@@ -202,6 +214,7 @@ class Archive:
         """The bytes whose hash is *digest*; `Damaged` if they are not there whole."""
         data = self.store.get(self._blob(digest))
         if data is None or sha256(data) != digest:
+            self._pages = {}  # nor is any other page sure to be there still
             raise Damaged(f"{self._blob(digest)} is {'missing' if data is None else 'damaged'}")
         return data
 
@@ -210,6 +223,22 @@ class Archive:
 
     def delete_blob(self, digest: str) -> None:
         self.store.delete(self._blob(digest))
+
+    def _walked(self, number: int) -> tuple[int, bytes | None]:
+        """The newest number from *number* on, and its manifest if it is a later one."""
+        # The head may be one behind, after a crash between two writes.
+        newest = None
+        while manifest := self.store.get(self._manifest(number + 1)):
+            newest, number = manifest, number + 1
+        return number, newest
+
+    def _head(self) -> int:
+        head = self.store.get(self._state("head"))
+        if head is None or head.isdigit():
+            return int(head or 0)
+        manifests = (key.rpartition(".") for key in self.store.names(STATE))
+        prefix = self._manifest(0).rpartition(".")[0]
+        return max((int(number) for name, _, number in manifests if name == prefix), default=0)
 
     def _state(self, name: str) -> str:
         return f"{STATE}{self.site}.{name}"
@@ -234,8 +263,10 @@ class Archive:
         body = _json(root)
         return sha256(body).encode() + b"\n" + body
 
-    def _read(self, manifest: bytes, number: int, known: Snapshot | None) -> Snapshot:
+    def _read(self, manifest: bytes | None, number: int, known: Snapshot | None) -> Snapshot:
         try:
+            if manifest is None:
+                raise Damaged("it is missing")
             return self._loads(manifest, number)
         except (Damaged, ValueError, KeyError, TypeError) as error:
             logger.error("sitemap: manifest %d cannot be used (%s), building anew", number, error)
@@ -248,40 +279,41 @@ class Archive:
         root = json.loads(body)
         if root["format"] != FORMAT:
             raise Damaged(f"its format is {root['format']}, not {FORMAT}")
-        snapshot = Snapshot(
+        sections = {name: self._section(section) for name, section in root["sections"].items()}
+        self._pages = _pages(sections)
+        return Snapshot(
             number=number,
             built_at=root["built_at"],
             seconds=root["seconds"],
             fingerprint=root["fingerprint"],
             document=_document(root["document"]) if root["document"] else None,
             is_index=root["is_index"],
-            sections={name: self._section(section) for name, section in root["sections"].items()},
+            sections=sections,
             garbage=root["garbage"],
         )
-        self._keep_pages(snapshot)
-        return snapshot
 
     def _section(self, root: dict[str, Any]) -> SectionState:
-        shards = [shard for digest in root.pop("pages") for shard in self._page(digest)]
-        retired = [(_shard(row), until) for row, until in root.pop("retired")]
-        return SectionState(shards=tuple(shards), retired=tuple(retired), **root)
+        pages = tuple(root.pop("pages"))
+        shards = tuple(shard for digest in pages for shard in self._page(digest))
+        retired = tuple((_shard(row), until) for row, until in root.pop("retired"))
+        return SectionState(shards=shards, pages=pages, retired=retired, **root)
 
     def _page(self, digest: str) -> tuple[Shard, ...]:
-        if digest not in self._pages:
-            self._pages[digest] = tuple(map(_shard, json.loads(self.blob(digest))))
-        return self._pages[digest]
-
-    def _keep_pages(self, snapshot: Snapshot) -> None:
-        self._pages = {
-            sha256(_json(page)): page for section in snapshot.sections.values() for page in _paged(section.shards)
-        }
+        known = self._pages.get(digest)
+        return tuple(map(_shard, json.loads(self.blob(digest)))) if known is None else known
 
 
-def pages(section: SectionState) -> Iterator[tuple[str, bytes]]:
-    """The pages of a section's manifest, each with its hash."""
-    for page in _paged(section.shards):
-        body = _json(page)
-        yield sha256(body), body
+def _pages(sections: Mapping[str, SectionState]) -> dict[str, tuple[Shard, ...]]:
+    return {
+        digest: page
+        for section in sections.values()
+        for digest, page in zip(section.pages, _paged(section.shards), strict=True)
+    }
+
+
+def page_hashes(shards: tuple[Shard, ...]) -> tuple[str, ...]:
+    """The hashes under which the pages of a section's shards are kept."""
+    return tuple(sha256(_json(page)) for page in _paged(shards))
 
 
 def sha256(data: bytes) -> str:
@@ -290,7 +322,7 @@ def sha256(data: bytes) -> str:
 
 def _section_root(section: SectionState) -> dict[str, Any]:
     return {
-        "pages": [digest for digest, _ in pages(section)],
+        "pages": section.pages,
         "version": section.version,
         "token": section.token,
         "read_at": section.read_at,
@@ -298,6 +330,7 @@ def _section_root(section: SectionState) -> dict[str, Any]:
         "retired": section.retired,
         "problems": section.problems,
         "error": section.error,
+        "failures": section.failures,
     }
 
 

@@ -1,0 +1,113 @@
+"""A site without an application: sections that are lists of entries, which tests change at will."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flask_sitemapx.protocol.documents import URLSET
+from flask_sitemapx.protocol.entries import Columns
+from flask_sitemapx.protocol.locs import BaseUrl
+from flask_sitemapx.snapshots.builder import Builder, Rules
+from flask_sitemapx.snapshots.compression import decompressed, zlib_codec
+from flask_sitemapx.snapshots.shards import Limits, entries
+from flask_sitemapx.snapshots.snapshot import BLANK, Archive, Document, Snapshot
+
+BASE = BaseUrl.parse("https://example.com")
+NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+DATE = "2027-01-15T08:00:00Z"
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class ListSource:
+    """A section of paths, each alone or with a `lastmod`."""
+
+    def __init__(self, name: str, *items: Any, version: str | None = None) -> None:
+        self.name = name
+        self.items: list[Any] = list(items)
+        self.said = version
+        self.pulls = 0
+        self.before_batch: Callable[[], None] = lambda: None
+        self.batch = 4
+
+    def version(self) -> str | None:
+        return self.said
+
+    def columns(self) -> Iterator[Columns]:
+        self.pulls += 1
+        for start in range(0, max(len(self.items), 1), self.batch):
+            self.before_batch()
+            batch = self.items[start : start + self.batch]
+            rows = [item if isinstance(item, tuple) else (item, None) for item in batch]
+            if rows:
+                yield Columns([path for path, _ in rows], [lastmod for _, lastmod in rows])
+
+
+class Site:
+    """Sections, rules and a builder on a store, and what a reader sees of them."""
+
+    def __init__(self, store: Any, *sources: ListSource, urls: int = 8, **rules: Any) -> None:
+        self.sources = list(sources)
+        self.clock = Clock()
+        self.rules = Rules(Limits(urls), **rules)
+        self.archive = Archive(store, "site")
+        self.builder = Builder(
+            BASE, self.archive, lambda: self.sources, lambda: self.rules, zlib_codec(), clock=self.clock
+        )
+        self.snapshot: Snapshot = BLANK
+        self.fingerprint = "f"
+        self.tokens: dict[str, str] = {}
+
+    def build(self, *, damaged: bool = False) -> Snapshot:
+        """Build and publish the next snapshot."""
+        self.builder.remove_leftovers(self.snapshot, lambda: True)
+        built = self.builder.build(self.snapshot, self.fingerprint, self.tokens, damaged=damaged)
+        assert self.archive.publish(built)
+        self.snapshot = built
+        return built
+
+    @property
+    def document(self) -> Document:
+        """That of ``/sitemap.xml``."""
+        assert self.snapshot.document is not None
+        return self.snapshot.document
+
+    def numbers(self, section: str) -> list[int]:
+        return [shard.number for shard in self.snapshot.sections[section].shards]
+
+    def text(self, document: Document) -> str:
+        pieces = (self.archive.blob(digest) for digest, _ in document.pieces)
+        return b"".join(decompressed(pieces, 4_096)).decode()
+
+    def front(self) -> list[str]:
+        """The paths in ``/sitemap.xml``."""
+        return paths(self.text(self.document))
+
+    def listed(self, section: str) -> list[str]:
+        """The paths in a section's shards, in order."""
+        documents = [shard.document for shard in self.snapshot.sections[section].shards]
+        return [
+            path for document in documents for path in paths(b"".join(entries(document, URLSET, self.archive.blob)))
+        ]
+
+    def blobs(self) -> set[str]:
+        return set(self.archive.blob_names())
+
+
+def paths(xml: str | bytes) -> list[str]:
+    text = xml if isinstance(xml, str) else xml.decode()
+    return re.findall(r"<loc>https://example\.com([^<]*)</loc>", text)
+
+
+def numbered(count: int, start: int = 0) -> list[str]:
+    return [f"/page/{number}" for number in range(start, start + count)]
