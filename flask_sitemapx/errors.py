@@ -21,13 +21,15 @@ class ConfigurationError(SitemapError, ValueError):
 class InvalidEntry(SitemapError, ValueError):
     """An entry that no sitemap may carry.
 
-    *rule* is the short, stable name of the broken rule, by which problems are counted; *value* is the offending value.
+    *rule* is the short, stable name of the broken rule, by which problems are counted; *value* is the offending value;
+    *reason* is what this value broke it by, where the rule alone does not tell.
     """
 
-    def __init__(self, rule: str, value: object, explanation: str | None = None) -> None:
+    def __init__(self, rule: str, value: object, explanation: str | None = None, reason: str | None = None) -> None:
         self.rule = rule
         self.value = value
-        self.explanation = explanation or rule
+        self.reason = reason
+        self.explanation = (explanation or rule) + (f" ({reason})" if reason else "")
         super().__init__(f"{self.explanation}: {value!r}")
 
 

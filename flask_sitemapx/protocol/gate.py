@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
@@ -111,7 +111,7 @@ class Gate:
         if self.strict and error.rule not in NEVER_RAISED:
             place = f"section {self.problems.section!r}" + ("" if loc is None else f", entry {shown(loc)}")
             raise InvalidEntry(error.rule, error.value, f"{place}: {error.explanation} ({error.rule})") from None
-        self.problems.add(error.rule, error.value)
+        self.problems.add(error.rule, error.value, error.reason)
 
 
 @dataclass(slots=True)
@@ -126,31 +126,14 @@ class Problems:
     section: str
     kinds: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    @property
-    def total(self) -> int:
-        return sum(count for count, _ in self.kinds.values())
-
-    def add(self, rule: str, value: object) -> None:
-        """Count one *value* that broke *rule*; the first is kept as the example."""
-        self._count(rule, 1, self.kinds[rule][1] if rule in self.kinds else shown(value))
-
-    def merge(self, other: Problems) -> None:
-        """Count what *other* has counted, too."""
-        for rule, (count, example) in other.kinds.items():
-            self._count(rule, count, example)
+    def add(self, rule: str, value: object, reason: str | None = None) -> None:
+        """Count one *value* that broke *rule*; the first is kept as the example, with its *reason* if it has one."""
+        count, example = self.kinds.get(rule) or (0, shown(value) + (f" ({reason[:200]})" if reason else ""))
+        self.kinds[rule] = (count + 1, example)
 
     def as_dict(self) -> dict[str, list[Any]]:
         """`{rule: [count, example]}`, to be written as JSON."""
         return {rule: [count, example] for rule, (count, example) in self.kinds.items()}
-
-    @classmethod
-    def from_dict(cls, section: str, kinds: Mapping[str, Sequence[Any]]) -> Problems:
-        """The problems that `as_dict` gave."""
-        return cls(section, {rule: (int(count), str(example)) for rule, (count, example) in kinds.items()})
-
-    def _count(self, rule: str, count: int, example: str) -> None:
-        known, first = self.kinds.get(rule, (0, example))
-        self.kinds[rule] = (known + count, first)
 
 
 def shown(value: object) -> str:

@@ -27,10 +27,10 @@ class DirectoryStore:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory).absolute()
-        self._state = self.directory / STATE
+        self._state = os.path.join(self.directory, STATE)
         self._temporary = self.directory / "tmp"
         with self._explained("use"):
-            self._state.mkdir(parents=True, exist_ok=True)
+            os.makedirs(self._state, exist_ok=True)
             self._temporary.mkdir(exist_ok=True)
             self._remove_abandoned()
 
@@ -65,11 +65,12 @@ class DirectoryStore:
             yield from (f"{inside}/{name}" for name in files)
 
     def version(self) -> Hashable | None:
-        with self._explained("read"):
-            try:
-                changed = os.stat(self._state).st_mtime_ns
-            except FileNotFoundError:  # somebody emptied the directory
-                return None
+        try:  # asked by every request: a context manager would cost more than the question
+            changed = os.stat(self._state).st_mtime_ns
+        except FileNotFoundError:  # somebody emptied the directory
+            return None
+        except OSError as error:
+            raise self._error("read", error) from error
         now = time.time_ns()
         # Too recent to be told from a change to come: equal to no later answer.
         return changed if now - changed > MTIME_SECONDS * 1e9 else (changed, now)
@@ -107,4 +108,7 @@ class DirectoryStore:
         try:
             yield
         except OSError as error:
-            raise StoreError(f"cannot {verb} the directory {self.directory}: {error}") from error
+            raise self._error(verb, error) from error
+
+    def _error(self, verb: str, error: OSError) -> StoreError:
+        return StoreError(f"cannot {verb} the directory {self.directory}: {error}")

@@ -392,8 +392,8 @@ def _refused(rule: str, endpoint: str, values: Values, reason: str) -> InvalidEn
     try:
         repr(values)
     except Exception:  # an int of 5,000 digits, for one
-        return InvalidEntry(rule, (endpoint, list(values)), f"{_FAULTS[rule]} ({reason})")
-    return InvalidEntry(rule, (endpoint, values), f"{_FAULTS[rule]} ({reason})")
+        return InvalidEntry(rule, (endpoint, list(values)), _FAULTS[rule], reason)
+    return InvalidEntry(rule, (endpoint, values), _FAULTS[rule], reason)
 
 
 def _text(error: Exception) -> str:
