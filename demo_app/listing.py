@@ -31,7 +31,7 @@ def documents(status: dict[str, Any]) -> dict[str, list[str]]:
     """The paths of all sitemaps by section, as `Sitemap.status` tells them."""
     snapshot = status["sites"][0]["snapshot"] or {"sections": {}}
     return {
-        name: [f"/sitemap-{name}-{number}.xml" for number in section["shards"]]
+        name: [shard["path"] for shard in section["shards"]]
         for name, section in snapshot["sections"].items()
         if section["shards"]
     }

@@ -37,6 +37,10 @@ class BuildFailed(SitemapError):
     """A build that was given up; the last good set goes on being served."""
 
 
+class Busy(SitemapError):
+    """Somebody else builds, and went on building for longer than was to be waited."""
+
+
 class StoreError(SitemapError):
     """A store that did not keep, or could not give back, what it was asked to."""
 

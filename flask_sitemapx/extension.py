@@ -19,6 +19,7 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, RequestRedirect
 from werkzeug.security import safe_join
 from werkzeug.wsgi import ClosingIterator
 
+from .cli import commands
 from .errors import ConfigurationError, StoreError
 from .protocol.documents import MAX_BYTES
 from .protocol.entries import Columns
@@ -77,6 +78,7 @@ class Sitemap(Registry):
         binding = Binding(app, self)
         app.url_map.converters[Digits.name] = Digits
         app.register_blueprint(_blueprint())
+        app.cli.commands.setdefault("sitemap", commands)
         app.extensions[KEY] = binding
         app.wsgi_app = Front(app.wsgi_app, binding)  # type: ignore[method-assign]
 
@@ -273,7 +275,8 @@ class Binding:
         settings = services.settings
         # Two applications without a name may share a store, and each has its own pages.
         name = f"{self.app.name}{base.text}" if base.is_placeholder else base.text
-        archive = Archive(services.store(), sha256(name.encode())[:16])
+        # Under the format, so that builders of two do not undo each other's work while a deployment rolls.
+        archive = Archive(services.store(), sha256(f"{FORMAT} {name}".encode())[:16])
         builder = Builder(
             base,
             archive,

@@ -429,6 +429,19 @@ def test_with_a_past_it_changed_when_that_was_seen(site, blog):
     assert site.build().document == built.document
 
 
+def test_two_changes_within_a_second_are_two_changes_to_readers_of_the_index(store, blog):
+    site = Site(store, blog, always_index=True)
+    seen = []
+    for number in range(4):
+        blog.items, blog.said = [f"/{number}"], str(number)
+        site.build()
+        seen.append(site.document)
+    assert len({document.etag for document in seen}) == 4
+    later = [document.changed_at or "" for document in seen[1:]]
+    assert later == sorted(set(later))
+    assert site.snapshot.sections["blog"].shards[0].document.changed_at == later[-1]
+
+
 def test_in_memory_there_is_no_past():
     blog = ListSource("blog", ("/a", "2026-01-01"))
     site = Site(MemoryStore(100_000), blog)

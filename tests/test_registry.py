@@ -71,6 +71,22 @@ def test_a_mark_is_taken_bare_and_with_values(registry):
     assert registry.mark(None) is None
 
 
+def test_a_mark_may_depend_on_a_function(registry):
+    @registry.include(when=bool)
+    def view(): ...
+
+    assert registry.mark(view) == Mark(True, when=bool)
+
+
+def test_what_cannot_be_asked_has_no_mark(registry):
+    class Proxy:
+        def __getattribute__(self, name):
+            raise RuntimeError("outside")
+
+    registry.include(lambda: ...)
+    assert registry.mark(Proxy()) is None
+
+
 def test_the_outermost_mark_counts(registry):
     @registry.exclude
     @registry.include

@@ -122,6 +122,10 @@ def test_a_date_alone_means_its_first_second():
     assert answered(of=dated, if_modified_since="Mon, 06 May 2024 00:00:00 GMT").status.startswith("304")
 
 
+def test_a_change_ahead_of_the_clock_is_not_told():
+    assert "Last-Modified" not in dict(answered(of=representation(changed_at="9999-01-01")).headers)
+
+
 def test_tags_come_before_dates():
     assert status(if_none_match='"other"', if_modified_since=FUTURE) == 200
     assert status(if_none_match='"1-abc"', if_modified_since=BEFORE) == 304

@@ -19,7 +19,7 @@ from usp.fetch_parse import IndexRobotsTxtSitemapParser
 from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientResponse
 
 from flask_sitemapx.errors import ConfigurationError
-from flask_sitemapx.protocol.robots import CLOSED_TEXT, LONG_TEXT, MAX_BYTES, Robots
+from flask_sitemapx.protocol.robots import CLOSED_TEXT, LONG_TEXT, LONGEST_SITEMAP, MAX_BYTES, Robots
 
 SITE = "https://example.com"
 
@@ -311,11 +311,12 @@ def test_a_file_over_500_kibibytes_is_refused_at_the_call_that_makes_it_so(robot
     assert len(robots.text()) < MAX_BYTES
 
 
-def test_a_file_of_exactly_500_kibibytes_is_written_and_sitemaps_count(robots):
-    frame = len("User-agent: *\nDisallow: /\n")
+def test_a_file_of_exactly_500_kibibytes_is_written_with_room_for_a_sitemap(robots):
+    frame = len(f"User-agent: *\nDisallow: /\n\nSitemap: {LONGEST_SITEMAP}\n")
+    assert "500 KiB" in refuses(robots, disallow=["/" + "x" * (MAX_BYTES - frame + 1)])
     robots(disallow=["/" + "x" * (MAX_BYTES - frame)])
-    assert len(robots.text()) == MAX_BYTES
-    assert "500 KiB" in refuses(robots.text, [f"{SITE}/sitemap.xml"])
+    assert len(robots.text([LONGEST_SITEMAP])) == MAX_BYTES
+    assert "500 KiB" in refuses(robots.text, [f"{LONGEST_SITEMAP}?"])
 
 
 def test_a_file_longer_than_some_readers_take_is_warned_of_once(robots, caplog):

@@ -134,7 +134,10 @@ def test_a_summary_is_plain_values():
     assert summary["built_at"] == "1970-01-01T00:16:40+00:00"
     assert summary["sections"]["blog"] == {
         "count": 6,
-        "shards": [1, 2],
+        "shards": [
+            {"number": n, "path": f"/sitemap-blog-{n}.xml", "count": 3, "bytes": 300, "changed_at": at, "etag": tag}
+            for n, at, tag in ((shard.number, shard.document.changed_at, shard.document.etag) for shard in blog.shards)
+        ],
         "problems": {"priority": [2, "7"]},
         "error": None,
     }

@@ -23,11 +23,13 @@ FLOORS = {
     "sources": 2,
     "snapshots": 3,
     "serving": 4,
+    "tools": 4,
+    "cli": 5,
     "extension": 5,
     "__init__": 6,
 }
-REQUIRED = {"flask", "werkzeug", "cachelib"}
-BROUGHT_BY_REQUIRED = {"blinker", "click", "colorama", "itsdangerous", "jinja2", "markupsafe"}
+REQUIRED = {"flask", "werkzeug", "cachelib", "click"}  # click comes with Flask, whose command line it is
+BROUGHT_BY_REQUIRED = {"blinker", "colorama", "itsdangerous", "jinja2", "markupsafe"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "misc", "http", "xml"}
 
 

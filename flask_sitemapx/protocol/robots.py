@@ -18,6 +18,7 @@ MAX_BYTES = 512_000  # RFC 9309 2.5: crawlers parse at least 500 KiB (kibibytes)
 MAX_BYTES_RULE = "at most 500 KiB, since crawlers may ignore the rest (RFC 9309 2.5)"
 LONG_TEXT = 10_000  # characters; trafilatura ignores a longer robots.txt
 MAX_CRAWL_DELAY = 86_400  # seconds: a day
+LONGEST_SITEMAP = f"https://{'x' * 272}/sitemap.xml"  # a base URL has at most 280 characters
 CLOSED_TEXT = "User-agent: *\nDisallow: /\n"
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -91,7 +92,8 @@ class Robots:
         )
         with self._lock:
             rules = self._rules.plus(agents, group, sitemaps)
-            self._measured(_text(rules.output()))
+            # With the longest line of ours, so that serving never finds it too long.
+            _refuse_oversize(_text(rules.output([LONGEST_SITEMAP])))
             self._rules = rules
             self._version += 1
 
@@ -114,9 +116,7 @@ class Robots:
         return CLOSED_TEXT
 
     def _measured(self, text: str) -> str:
-        size = len(text.encode())
-        if size > MAX_BYTES:
-            raise ConfigurationError(f"robots.txt would be {size:,} bytes long; it must be {MAX_BYTES_RULE}")
+        _refuse_oversize(text)
         if len(text) > LONG_TEXT and not self._said_long:
             self._said_long = True
             logger.warning(
@@ -125,6 +125,12 @@ class Robots:
                 LONG_TEXT,
             )
         return text
+
+
+def _refuse_oversize(text: str) -> None:
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        raise ConfigurationError(f"robots.txt would be {size:,} bytes long; it must be {MAX_BYTES_RULE}")
 
 
 @dataclass(frozen=True, slots=True)

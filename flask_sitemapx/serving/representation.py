@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
+from time import time
 from typing import Any, NamedTuple
 
 from werkzeug.http import http_date, parse_date
@@ -56,9 +57,13 @@ class Representation:
             headers.append(("Content-Encoding", self.coding))
         if self.length is not None:
             headers.append(("Content-Length", str(self.length)))
-        if self.changed_at:
-            headers.append(("Last-Modified", http_date(_time(self.changed_at))))
         return headers
+
+    @cached_property
+    def last_modified(self) -> tuple[float, str] | None:
+        """The time of the change, in seconds and as a header has it."""
+        moment = _time(self.changed_at) if self.changed_at else None
+        return (moment.timestamp(), http_date(moment)) if moment else None
 
 
 def respond(environ: Mapping[str, Any], representation: Representation) -> Response:
@@ -68,8 +73,11 @@ def respond(environ: Mapping[str, Any], representation: Representation) -> Respo
         return Response("304 Not Modified", [*representation.lasting_headers])
     if failed == 412:
         return refusal("412 Precondition Failed", "This is not what it was any more.")
-    body = representation.body() if environ["REQUEST_METHOD"] == "GET" else ()
-    return Response("200 OK", [*representation.all_headers], body)
+    headers = [*representation.all_headers]
+    changed = representation.last_modified
+    if changed and changed[0] <= time():  # RFC 9110 8.8.2.1: never later than the answer itself
+        headers.append(("Last-Modified", changed[1]))
+    return Response("200 OK", headers, representation.body() if environ["REQUEST_METHOD"] == "GET" else ())
 
 
 def refusal(status: str, text: str, headers: Headers | None = None, retry_after: int | None = None) -> Response:

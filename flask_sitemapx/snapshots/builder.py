@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 
 from ..errors import BuildFailed, InvalidEntry, StoreError
@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 REPLACED_SECONDS = 600.0
 """How long blobs that no document needs any more are kept for responses under way."""
+
+
+Progress = Callable[[str, int], None]
+"""Told of each batch: the name of the section, and how many entries were read; also as a section begins and ends."""
 
 
 class Source(Protocol):
@@ -86,15 +90,16 @@ class Builder:
         *,
         checkpoint: Callable[[], None] = lambda: None,
         damaged: bool = False,
+        progress: Progress = lambda section, count: None,
     ) -> Snapshot:
         """The snapshot that follows *previous*, stored but not published.
 
         *tokens* are the touch tokens as read before; *checkpoint* is called between batches and may raise to give up;
-        after *damaged* nothing stored is trusted. Raises `BuildFailed` if a section fails that was never built, or any
-        section fails under strict rules.
+        after *damaged* nothing stored is trusted; *progress* is told of each batch. Raises `BuildFailed` if a section
+        fails that was never built, or any section fails under strict rules.
         """
         begun = time.monotonic()
-        build = _Build(self, previous, fingerprint, tokens, checkpoint, damaged)
+        build = _Build(self, previous, fingerprint, tokens, checkpoint, damaged, progress)
         sections = {source.name: build.section(source) for source in self._sources()}
         document, is_index = build.front(sections)
         snapshot = Snapshot(
@@ -144,6 +149,7 @@ class _Build:
         tokens: Mapping[str, str],
         checkpoint: Callable[[], None],
         damaged: bool,
+        progress: Progress,
     ) -> None:
         self._builder = builder
         self._rules = builder._rules()
@@ -154,10 +160,17 @@ class _Build:
         self._tokens = tokens
         self._checkpoint = checkpoint
         self._damaged = damaged
+        self._progress = progress
         self._now = builder._clock()
 
     def section(self, source: Source) -> SectionState:
         """The state of a section: carried over while its version stands, else pulled anew."""
+        self._progress(source.name, 0)
+        state = self._current_or_last(source)
+        self._progress(source.name, 0)
+        return state
+
+    def _current_or_last(self, source: Source) -> SectionState:
         old = self._previous.sections.get(source.name)
         # A context of its own: what a source sets in context variables does not leak to whoever asked for the build.
         try:
@@ -187,6 +200,7 @@ class _Build:
             if old and version and not self._damaged and old.error is None:
                 is_young = self._now - old.read_at < self._rules.verify_age
                 if old.version == version and old.token == token and is_young:
+                    self._progress(source.name, old.count)
                     return replace(old, retired=self._unexpired(old.retired))
             fresh = replace(old or SectionState(), version=version, token=token, error=None, failures=0)
             return self._pulled(source, fresh)
@@ -212,7 +226,7 @@ class _Build:
         documents = []
         columns = source.columns()
         try:
-            for start, writer in cutter.documents(self._rendered(gate, columns)):
+            for start, writer in cutter.documents(self._rendered(source.name, gate, columns)):
                 documents.append((start, writer.document(self._changed_at(is_new))))
         finally:
             if close := getattr(columns, "close", None):
@@ -220,9 +234,10 @@ class _Build:
         self._log_problems(source.name, gate)
         return self._numbered(replace(old, read_at=self._now, problems=gate.problems.as_dict()), documents)
 
-    def _rendered(self, gate: Gate, batches: Iterable[Columns]) -> Iterator[Rendered]:
+    def _rendered(self, name: str, gate: Gate, batches: Iterable[Columns]) -> Iterator[Rendered]:
         for columns in batches:
             self._checkpoint()
+            self._progress(name, len(columns.locs))
             yield gate.rendered(columns)
 
     def _numbered(self, old: SectionState, documents: list[tuple[str, Document]]) -> SectionState:
@@ -289,7 +304,7 @@ class _Build:
             raise BuildFailed(
                 f"{len(shards):,} sitemaps are more than one index holds ({MAX_URLS:,}); raise SITEMAP_MAX_URLS"
             )
-        locs = [f"{self._builder.base.text}/sitemap-{name}-{shard.number}.xml" for name, shard in shards]
+        locs = [f"{self._builder.base.text}{shard.path(name)}" for name, shard in shards]
         lastmods = [shard.document.changed_at for _, shard in shards]
         writer = self._writer(SITEMAPINDEX, self._last_front())
         writer.write("".join(sitemap_elements(locs, lastmods)).encode(), len(locs), lastmods)
@@ -304,11 +319,18 @@ class _Build:
 
     def _changed_at(self, is_new: bool) -> Callable[[str | None], str | None]:
         """When a document changed that was not there before: now, unless there is no past to compare with."""
-        now = datetime.fromtimestamp(self._now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self._second()
         if is_new or not self._archive.store.shared:
-            # RFC 9110 8.8.2.1: Last-Modified is never later than the time of the answer.
             return lambda lastmod: lastmod if lastmod and lastmod <= now else None
         return lambda lastmod: now
+
+    def _second(self) -> str:
+        """Now, but later than the last change: two edits within a second are two changes to readers of the index."""
+        now = datetime.fromtimestamp(int(self._now), UTC)
+        last = self._previous.document.changed_at if self._previous.document else None
+        if last and "T" in last:
+            now = max(now, datetime.fromisoformat(last) + timedelta(seconds=1))
+        return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _log_problems(self, name: str, gate: Gate) -> None:
         for rule, (count, example) in gate.problems.as_dict().items():

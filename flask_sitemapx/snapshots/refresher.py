@@ -11,9 +11,10 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import is_
 
-from ..errors import BuildFailed, Damaged, NotBuilt, SitemapError, StoreError
-from .builder import Builder
+from ..errors import BuildFailed, Busy, Damaged, NotBuilt, SitemapError, StoreError
+from .builder import Builder, Progress
 from .forking import after_fork
 from .lease import Lease, LeaseLost, Watch
 from .snapshot import BLANK, Snapshot
@@ -95,6 +96,7 @@ class Refresher:
         """What the last build failed with, if it failed."""
         self.store_error: str | None = None
         """What the last look at the store failed with, if it failed."""
+        self._answered: tuple[tuple[object, ...], bool] = ((None,), False)
         self._watch = Watch(timing.lease, monotonic)
         self._reset()
         after_fork(self._reset)
@@ -127,12 +129,15 @@ class Refresher:
             return "stale"
         return "due" if age >= self._due_age(snapshot.failures) else "fresh"
 
-    def build(self) -> Snapshot:
-        """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set."""
+    def build(self, *, patience: float = float("inf"), progress: Progress = lambda section, count: None) -> Snapshot:
+        """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set.
+
+        Raises `Busy` if that one takes longer than *patience* seconds. *progress* is told of each batch of entries.
+        """
         self._read()
         # Not the number: that of a builder that died is taken by a copy of the set before.
         old = {0.0, (self._snapshot or BLANK).built_at}
-        self._build_until(lambda: (self._snapshot or BLANK).built_at not in old)
+        self._build_until(lambda: (self._snapshot or BLANK).built_at not in old, patience, progress)
         return self._served()
 
     def touch(self, section: str) -> None:
@@ -169,7 +174,15 @@ class Refresher:
         return self._snapshot
 
     def _is_outdated(self, snapshot: Snapshot) -> bool:
-        fingerprint = self._fingerprint()
+        """Whether it was made of something else than what is known now; asked by every request, so kept."""
+        question = (snapshot, self._tokens, self._fingerprint(), self._accepted_fingerprint)
+        known, answer = self._answered
+        if not all(map(is_, question, known)):
+            answer = self._differs(snapshot, question[2])
+            self._answered = question, answer
+        return answer
+
+    def _differs(self, snapshot: Snapshot, fingerprint: str) -> bool:
         if snapshot.fingerprint != fingerprint and self._accepted_fingerprint != fingerprint:
             return True  # set up otherwise; once only, or an old and a new process would build in turns for ever
         known = ((name, snapshot.sections.get(name)) for name in self._names())
@@ -287,8 +300,14 @@ class Refresher:
         finally:
             job.done.set()
 
-    def _build_until(self, is_done: Callable[[], bool]) -> None:
+    def _build_until(
+        self,
+        is_done: Callable[[], bool],
+        patience: float = float("inf"),
+        progress: Progress = lambda section, count: None,
+    ) -> None:
         """Build once, unless *is_done* first: others build, too."""
+        until = self._monotonic() + patience
         while True:
             self._read()
             if is_done():
@@ -297,10 +316,12 @@ class Refresher:
             key = self._archive.lease_key(previous.number + 1)
             lease = Lease.acquired(self._store, key, self._timing.lease, self._monotonic)
             if lease is None:
+                if self._monotonic() >= until:
+                    raise Busy(f"somebody else is building the set of {self._builder.base.text}")
                 self._wait_for_other(key, previous)
                 continue
             try:
-                if self._is_built(lease, previous.number):
+                if self._is_built(lease, previous.number, progress):
                     return
             finally:
                 lease.release()
@@ -317,7 +338,7 @@ class Refresher:
         self._stopping.wait(LOOK_SECONDS)
         self._give_up_if_ending()
 
-    def _is_built(self, lease: Lease, number: int) -> bool:
+    def _is_built(self, lease: Lease, number: int, progress: Progress) -> bool:
         """Build and publish what follows set *number*; False if that has to be tried again."""
         self._read()
         previous = self._snapshot or BLANK
@@ -329,7 +350,9 @@ class Refresher:
             with lease.kept_alive():
                 self._builder.remove_leftovers(previous, lease.is_held)
                 checkpoint = partial(self._checkpoint, lease)
-                snapshot = self._builder.build(previous, fingerprint, tokens, checkpoint=checkpoint, damaged=damaged)
+                snapshot = self._builder.build(
+                    previous, fingerprint, tokens, checkpoint=checkpoint, damaged=damaged, progress=progress
+                )
                 is_published = self._archive.publish(snapshot)
         except LeaseLost:
             return False

@@ -57,6 +57,21 @@ class Shard(NamedTuple):
     end: str
     document: Document
 
+    def path(self, section: str) -> str:
+        return f"/sitemap-{section}-{self.number}.xml"
+
+    def summary(self, section: str) -> dict[str, Any]:
+        """What a person wants to know of it, as plain values."""
+        document = self.document
+        return {
+            "number": self.number,
+            "path": self.path(section),
+            "count": document.entries,
+            "bytes": document.length,
+            "changed_at": document.changed_at,
+            "etag": document.etag,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
@@ -133,7 +148,7 @@ class Snapshot:
             "sections": {
                 name: {
                     "count": section.count,
-                    "shards": [shard.number for shard in section.shards],
+                    "shards": [shard.summary(name) for shard in section.shards],
                     "problems": dict(section.problems),
                     "error": section.error,
                 }

@@ -6,11 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, TypeVar
 
 from ..errors import ConfigurationError
 from ..protocol.entries import UrlEntry
 from ..protocol.robots import Robots
+from .view_code import own_attributes
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = str | tuple[Any, ...] | Mapping[str, Any] | UrlEntry
@@ -45,10 +47,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a decorator said of a view."""
+    """What a decorator said of a view; with *when*, a function without arguments, only as long as that agrees."""
 
     is_listed: bool
     defaults: Defaults = Defaults()
+    when: Callable[[], object] | None = None
 
 
 class Registry:
@@ -65,6 +68,7 @@ class Registry:
     def __init__(self) -> None:
         self.sections: dict[str, Section] = {}
         self.robots = Robots()
+        self._has_marks = False
 
     def section(
         self,
@@ -95,14 +99,20 @@ class Registry:
         return decorate
 
     def include(
-        self, view: F | None = None, *, lastmod: Any = None, changefreq: Any = None, priority: Any = None
+        self,
+        view: F | None = None,
+        *,
+        lastmod: Any = None,
+        changefreq: Any = None,
+        priority: Any = None,
+        when: Callable[[], object] | None = None,
     ) -> Any:
         """Mark a view function or class as listed, bare or with values for its entries.
 
-        Each value may be a function without arguments. The function is returned unchanged, so the order of decorators
-        does not matter.
+        Each value may be a function without arguments. *when*, also one, is asked at each build, and if its answer is
+        false, the view is not listed. The function is returned unchanged, so the order of decorators does not matter.
         """
-        mark = Mark(True, Defaults(lastmod, changefreq, priority))
+        mark = Mark(True, Defaults(lastmod, changefreq, priority), when)
         return self._marked(view, mark) if view is not None else functools.partial(self._marked, mark=mark)
 
     def exclude(self, view: F) -> F:
@@ -111,6 +121,8 @@ class Registry:
 
     def mark(self, view: Any) -> Mark | None:
         """What `include` or `exclude` said of *view*, or of a function or class that it wraps; the outermost counts."""
+        if not self._has_marks:
+            return None
         return next((marks[self] for step in unwrapped(view) if (marks := _marks(step)) and self in marks), None)
 
     def _marked(self, view: F, mark: Mark) -> F:
@@ -119,6 +131,7 @@ class Registry:
             setattr(owner, _MARKS, {**_marks(owner), self: mark})
         except AttributeError:
             raise ConfigurationError(f"{view!r} cannot be marked; mark the function that it calls instead") from None
+        self._has_marks = True
         return view
 
     def _check_name(self, name: str) -> None:
@@ -144,14 +157,15 @@ def unwrapped(view: Any) -> Iterator[Any]:
             continue
         seen.add(id(step))
         yield step
-        own = getattr(step, "__dict__", {})
-        steps += [own.get("view_class"), own.get("__wrapped__"), getattr(step, "__func__", None)]
-        if isinstance(step, functools.partial):
+        own = own_attributes(step)
+        steps += [own.get("view_class"), own.get("__wrapped__")]
+        if type(step) is MethodType:
+            steps.append(step.__func__)
+        elif issubclass(type(step), functools.partial):
             steps.append(step.func)
 
 
 def _marks(step: Any) -> dict[Registry, Mark]:
     # A class inherits attributes, but a mark on a view class is not meant for its subclasses.
-    own: Mapping[str, Any] = getattr(step, "__dict__", {})
-    marks: dict[Registry, Mark] = own.get(_MARKS, {})
+    marks: dict[Registry, Mark] = own_attributes(step).get(_MARKS, {})
     return marks

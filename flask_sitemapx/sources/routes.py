@@ -1,88 +1,252 @@
-"""The url_map as a source: which rules have complete addresses, and what they are."""
+"""The url_map as a source: which rules are listed, why, and what their addresses are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import translate
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
-from werkzeug.routing import AnyConverter, MapAdapter, Rule
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import AnyConverter, MapAdapter, RequestRedirect, Rule
 
 from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.entries import UrlEntry
+from .judgement import blueprints_of
 from .registry import Defaults, Mark
 
-FILES = frozenset({"/favicon.ico", "/robots.txt"})  # asked for by name, whatever serves them
+FRONT = "/"
+FILES = frozenset(("/favicon.ico", "/robots.txt"))  # asked for by name, whatever serves them
+NEEDS = "it needs arguments"
+STACKED = "its view is listed by another rule"
 Inject = Callable[[str, dict[str, Any]], None]
+Values = list[dict[str, Any]]
+"""The sets of values that complete a rule, one for each of its addresses."""
+Decision = tuple[Rule, str, Values | InvalidEntry | None]
 
 
-def route_items(
-    adapter: MapAdapter,
-    mark: Callable[[str], Mark | None],
-    *,
-    has_view: Callable[[str], bool],
-    own: str,
-    marked_only: bool,
-    inject: Inject | None = None,
-) -> Iterator[Any]:
-    """Items of the section ``routes``: one rule of each endpoint, in the order of the map, but `/` first.
+class Explained(NamedTuple):
+    """What became of one rule: its address if it is listed (the first, if it has several), and why it is or is not."""
 
-    *mark* gives what was said of an endpoint's view, *own* is the prefix of the endpoints that serve the sitemap,
-    *inject* completes values as `url_defaults` functions do, and *marked_only* leaves out views that nobody marked.
+    endpoint: str
+    url: str | None
+    listed: bool
+    reason: str
+
+
+class Globs:
+    """Patterns over endpoints, blueprint names and, if they begin with a slash, paths; `*` stands for anything.
+
+    Globs(["blog.*", "shop", "/docs/*"]).found(rule)   # the pattern that takes in the rule, or None
     """
-    rules: dict[str, Rule] = {}
-    for rule in adapter.map.iter_rules():
-        if rule.endpoint.startswith(own) or not has_view(rule.endpoint) or not is_page(rule, adapter):
-            continue
-        # Of rules stacked on one view url_for takes the last, but "/" is the address of a front page.
-        if rule.endpoint not in rules or rule.rule == "/":
-            rules[rule.endpoint] = rule
-    for endpoint, rule in sorted(rules.items(), key=lambda item: item[1].rule != "/"):
-        said = mark(endpoint)
-        if not (said.is_listed if said else not marked_only):
-            continue
-        if rule.rule == "/":
-            yield _front(said.defaults if said else Defaults())
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self._patterns = [(pattern, re.compile(translate(pattern)).match) for pattern in patterns]
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def found(self, rule: Rule) -> str | None:
+        names = [rule.endpoint, rule.rule, *blueprints_of(rule.endpoint)]
+        return next((pattern for pattern, match in self._patterns if any(map(match, names))), None)
+
+
+class Routes:
+    """The rules of one url_map on the host of *adapter*, and what is listed of them.
+
+    *mark* gives what was said of an endpoint's view. What nothing was said of is decided by the patterns *exclude* and
+    *include*, then by *judge*, without which all is listed, or nothing under *marked_only*. *own* is the prefix of the
+    endpoints that serve the sitemap; *inject* completes values as `url_defaults` functions do.
+    """
+
+    def __init__(
+        self,
+        adapter: MapAdapter,
+        mark: Callable[[str], Mark | None],
+        *,
+        has_view: Callable[[str], bool],
+        own: str,
+        marked_only: bool = False,
+        judge: Callable[[Rule], tuple[bool, str]] | None = None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        inject: Inject | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._mark = mark
+        self._has_view = has_view
+        self._own = own
+        self._marked_only = marked_only
+        self._judge = judge
+        self._include = Globs(include)
+        self._exclude = Globs(exclude)
+        self._inject = inject
+        self._shared: set[str] = set()
+        converters = adapter.map.converters.items()
+        openings = [f"<{name}(" for name, kind in converters if issubclass(kind, AnyConverter)]
+        self._listing = re.compile("|".join(map(re.escape, openings)) or "(?!)").search
+        self._by_host = adapter.map.host_matching
+        self._host = adapter.server_name if self._by_host else adapter.subdomain or ""
+
+    def items(self) -> Iterator[Any]:
+        """Items of the section ``routes``: the listed rules in the order of the map, but `/` first."""
+        listed = [(rule, values) for rule, _, values in self._decisions(self._closed()) if values is not None]
+        for rule, values in sorted(listed, key=lambda item: item[0].rule != FRONT):
+            if isinstance(values, InvalidEntry):
+                yield values
+            elif rule.rule == FRONT:
+                yield self._front(rule.endpoint)
+            else:
+                yield from ((rule.endpoint, row) for row in values)
+
+    def explained(self, sections: Mapping[str | None, str] | None = None) -> Iterator[Explained]:
+        """What became of each rule, in the order of the map.
+
+        *sections* gives, by endpoint, the name of the section that yields its addresses.
+        """
+        decisions = iter(self._decisions(closed := self._closed()))
+        is_closed = set(map(id, closed))
+        for rule in self._adapter.map.iter_rules():
+            _, reason, values = next(decisions) if id(rule) in is_closed else (rule, NEEDS, None)
+            if isinstance(values, list):
+                yield self._listed(rule, reason, values)
+            else:
+                said = self._needs(rule, sections or {}) if reason is NEEDS else reason
+                yield Explained(rule.endpoint, None, False, said)
+
+    def open_endpoints(self) -> set[str | None]:
+        """The endpoints of pages whose addresses all need arguments that are not known."""
+        known = {rule.endpoint for rule in self._closed()}
+        rules = [rule for rule in self._adapter.map.iter_rules() if rule.endpoint not in known]
+        return {rule.endpoint for rule in rules if not self._absent(rule) and not _is_file(rule)}
+
+    def _closed(self) -> list[Rule]:
+        """The rules without arguments in their paths, and those whose arguments may turn out to be known."""
+        rules = self._adapter.map.iter_rules()  # many, and most are told by their text, without a look at anything else
+        if self._inject:
+            return list(rules)
+        return [rule for rule in rules if "<" not in rule.rule or rule.defaults or self._listing(rule.rule)]
+
+    def _decisions(self, rules: list[Rule]) -> list[Decision]:
+        """Each rule with the reason, and the values that complete it if it is listed: one rule of each endpoint."""
+        self._shared = {path for path, count in Counter([rule.rule for rule in rules]).items() if count > 1}
+        decisions: list[Decision] = []
+        chosen: dict[str, int] = {}
+        for rule in rules:
+            reason, values = self._decision(rule)
+            if values is not None:
+                first = chosen.setdefault(rule.endpoint, len(decisions))
+                # Of rules stacked on one view url_for takes the first, but "/" is the address of a front page.
+                if rule.rule == FRONT and first < len(decisions):
+                    decisions[first] = decisions[first][0], STACKED, None
+                elif first < len(decisions):
+                    reason, values = STACKED, None
+            decisions.append((rule, reason, values))
+        return decisions
+
+    def _decision(self, rule: Rule) -> tuple[str, Values | InvalidEntry | None]:
+        if reason := self._absent(rule):
+            return reason, None
+        said = self._mark(rule.endpoint)
+        if said is None:
+            is_listed, reason = self._chosen(rule)
+        elif said.is_listed and said.when is not None:
+            try:
+                is_listed, reason = (True, "@sitemap.include") if said.when() else (False, "when= says no")
+            except Exception as error:
+                return _failed("when", rule, "when=", error)
         else:
-            yield from _addresses(rule, inject)
+            is_listed, reason = said.is_listed, "@sitemap.include" if said.is_listed else "@sitemap.exclude"
+        return self._completed(rule, reason) if is_listed else (reason, None)
 
+    def _absent(self, rule: Rule) -> str | None:
+        """Why *rule* has no address here that answers a GET."""
+        if rule.endpoint.startswith(self._own):
+            return "it serves the sitemap"
+        if rule.methods is not None and "GET" not in rule.methods:
+            return "it does not answer GET"
+        if rule.build_only or rule.redirect_to or rule.alias or rule.websocket:
+            return "it is an alias, a redirect, a websocket or for building only"
+        if (rule.host if self._by_host else rule.subdomain) != self._host:
+            return "it belongs to another host"
+        return None if self._has_view(rule.endpoint) else "it has no view"
 
-def is_page(rule: Rule, adapter: MapAdapter) -> bool:
-    """Whether *rule* answers a GET for a page on the host of *adapter*."""
-    if adapter.map.host_matching:
-        is_here = rule.host == adapter.server_name
-    else:
-        is_here = rule.subdomain == (adapter.subdomain or "")
-    is_read = rule.methods is None or "GET" in rule.methods
-    is_other = rule.build_only or rule.redirect_to or rule.alias or rule.websocket
-    is_file = rule.endpoint.rpartition(".")[2] == "static" or rule.rule in FILES
-    return is_here and is_read and not is_other and not is_file
+    def _chosen(self, rule: Rule) -> tuple[bool, str]:
+        if self._exclude and (pattern := self._exclude.found(rule)):
+            return False, f"SITEMAP_EXCLUDE {pattern!r}"
+        if self._include and (pattern := self._include.found(rule)):
+            return True, f"SITEMAP_INCLUDE {pattern!r}"
+        if self._marked_only:
+            return False, "nobody marked it"
+        if _is_file(rule):
+            return False, "it is a file"
+        return self._judge(rule) if self._judge else (True, "all are listed")
 
+    def _completed(self, rule: Rule, reason: str) -> tuple[str, Values | InvalidEntry | None]:
+        if rule.rule in self._shared and (other := self._answering(rule)) not in (rule.endpoint, None):
+            return f"its path is answered by {other!r}", None
+        if not rule.arguments:
+            return reason, [{}]
+        given = dict(rule.defaults or {})
+        missing = rule.arguments - given.keys()
+        if missing and self._inject:
+            supplied: dict[str, Any] = {}
+            try:
+                self._inject(rule.endpoint, supplied)
+            except Exception as error:
+                return _failed(URL_DEFAULTS, rule, "url_defaults", error)
+            missing -= supplied.keys()
+        choices = {name: _members(rule, name) for name in sorted(missing)}
+        values = [{**given, **dict(zip(choices, row, strict=True))} for row in product(*choices.values())]
+        return (reason, values) if values else (NEEDS, None)
 
-def _addresses(rule: Rule, inject: Inject | None) -> Iterator[Any]:
-    """An item for each set of values that completes *rule*; none if an argument can be anything."""
-    given = dict(rule.defaults or {})
-    open_arguments = rule.arguments - given.keys()
-    if open_arguments and inject:
-        supplied: dict[str, Any] = {}
+    def _answering(self, rule: Rule) -> str | None:
+        """The endpoint that answers a GET of the path that *rule* shares with others."""
         try:
-            inject(rule.endpoint, supplied)
-        except Exception as error:
-            yield InvalidEntry(URL_DEFAULTS, rule.rule, f"url_defaults of {rule.endpoint!r} failed: {error!r}")
-            return
-        open_arguments -= supplied.keys()
-    choices = {name: _members(rule, name) for name in sorted(open_arguments)}
-    for values in product(*choices.values()):
-        yield rule.endpoint, {**given, **dict(zip(choices, values, strict=True))}
+            endpoint, _ = self._adapter.match(rule.rule, "GET")
+        except (HTTPException, RequestRedirect):
+            return None
+        return str(endpoint)
+
+    def _front(self, endpoint: str) -> UrlEntry:
+        said = self._mark(endpoint)
+        defaults = said.defaults if said else Defaults()
+        fields = (defaults.lastmod, defaults.changefreq, defaults.priority)
+        return UrlEntry(FRONT, *(value() if callable(value) else value for value in fields))
+
+    def _listed(self, rule: Rule, reason: str, values: Values) -> Explained:
+        row = dict(values[0])
+        try:
+            if self._inject:
+                self._inject(rule.endpoint, row)
+            url = self._adapter.build(rule.endpoint, row) if rule.rule != FRONT else f"{self._adapter.script_name}"
+        except Exception as error:  # a converter's own, say; the build reports it too
+            return Explained(rule.endpoint, None, False, f"its URL cannot be built: {error!r}")
+        more = f", {len(values)} addresses" if len(values) > 1 else ""
+        return Explained(rule.endpoint, url, True, reason + more)
+
+    def _needs(self, rule: Rule, sections: Mapping[str | None, str]) -> str:
+        names = ", ".join(sorted(rule.arguments - (rule.defaults or {}).keys()))
+        section = sections.get(rule.endpoint)
+        return f"it needs {names}" + (f": the section {section!r} lists it" if section else "")
+
+
+def route_items(adapter: MapAdapter, mark: Callable[[str], Mark | None], **options: Any) -> Iterator[Any]:
+    """Items of the section ``routes``; see `Routes`."""
+    return Routes(adapter, mark, **options).items()
+
+
+def _failed(broken: str, rule: Rule, what: str, error: Exception) -> tuple[str, InvalidEntry]:
+    reason = f"{what} of {rule.endpoint!r} failed: {error!r}"
+    return reason, InvalidEntry(broken, rule.rule, reason)
+
+
+def _is_file(rule: Rule) -> bool:
+    return rule.rule in FILES or rule.endpoint == "static" or rule.endpoint.endswith(".static")
 
 
 def _members(rule: Rule, argument: str) -> list[str]:
     converter = rule._converters.get(argument)
     return sorted(converter.items) if isinstance(converter, AnyConverter) else []
-
-
-def _front(said: Defaults) -> UrlEntry:
-    lastmod, changefreq, priority = (
-        value() if callable(value) else value for value in (said.lastmod, said.changefreq, said.priority)
-    )
-    return UrlEntry("/", lastmod, changefreq, priority)
