@@ -68,7 +68,7 @@ class ColdBuild:
 
     def __call__(self) -> int:
         """Build; how many entries the documents hold."""
-        with patch("flask_sitemapx.extension.fastest_codec", lambda: self.codec):
+        with patch("flask_sitemapx.binding.fastest_codec", lambda: self.codec):
             return int(self.sitemap.build(self.app).count)
 
 

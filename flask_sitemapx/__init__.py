@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .errors import BuildFailed, ConfigurationError, InvalidEntry, NotBuilt, SitemapError, StoreError
 from .extension import Sitemap
+from .middleware import SitemapMiddleware
 from .protocol.entries import UrlEntry
 from .sources.registry import Registry
 
@@ -15,6 +16,7 @@ __all__ = [
     "Registry",
     "Sitemap",
     "SitemapError",
+    "SitemapMiddleware",
     "StoreError",
     "UrlEntry",
 ]

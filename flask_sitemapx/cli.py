@@ -14,52 +14,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from .binding import Binding
 from .errors import Busy, ConfigurationError, Damaged, InvalidEntry, NotBuilt, SitemapError, StoreError
 from .protocol.documents import URLSET
 from .protocol.locs import BaseUrl
-from .serving.hosts import Hosts, Site
-from .serving.publisher import Publisher
-from .settings import Settings
+from .serving.hosts import Site
 from .snapshots.refresher import Refresher
 from .snapshots.shards import entries
 from .snapshots.snapshot import SectionState, Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Services(Protocol):
-    """What an application's sitemap consists of, as far as commands need it."""
-
-    hosts: Hosts
-    publisher: Publisher
-    settings: Settings
-
-    @property
-    def is_shared(self) -> bool: ...
-
-    def has_robots(self, mount: str) -> bool: ...
-
-
-class Binding(Protocol):
-    """The sitemap of the current application."""
-
-    registry: Any
-
-    def services(self) -> Services: ...
-
-    def refresher(self, base: BaseUrl | None = None) -> Refresher: ...
-
-    def names(self) -> list[str]: ...
-
-    def status(self) -> dict[str, Any]: ...
-
-    def empty(self) -> str: ...
 
 
 class Failed(click.ClickException):
@@ -146,7 +116,7 @@ def routes(as_json: bool) -> None:
     """Say which rules are listed, and why."""
     told = [
         {"endpoint": route.endpoint, "url": route.url, "listed": route.listed, "reason": route.reason}
-        for route in _binding().registry.explain_routes()
+        for route in current_app.extensions["sitemapx"].registry.explain_routes()
     ]
     if as_json:
         click.echo(json.dumps(told, indent=2))
@@ -298,7 +268,7 @@ def _built(binding: Binding, refresher: Refresher, wait: float | None) -> tuple[
         build = partial(refresher.build, patience=patience, progress=watcher)
         snapshot = contextvars.Context().run(build)
     if not snapshot.count:
-        click.echo(binding.empty(), err=True)
+        click.echo(binding.application.empty(), err=True)
     return snapshot, watcher.seconds
 
 

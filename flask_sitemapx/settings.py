@@ -29,6 +29,14 @@ def text(value: Any) -> str:
     return value.strip()
 
 
+def listed(value: Any) -> tuple[str, ...]:
+    """Text is split at commas and white space."""
+    entries = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple | set | frozenset) or not all(isinstance(entry, str) for entry in entries):
+        raise ValueError("must be a list of text")
+    return tuple(entries)
+
+
 def switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -97,10 +105,22 @@ class Settings:
         text,
     )
     routes: str = setting(
-        "all",
-        "Which view functions the section `routes` lists: `all` whose address is complete, or only those `marked` "
-        "by `@sitemap.include`.",
-        one_of("all", "marked"),
+        "auto",
+        "Which views the section `routes` lists: `auto`, those that look like public pages; `all` whose address is "
+        "complete; or only those `marked` by `@sitemap.include` or `SITEMAP_INCLUDE`.",
+        one_of("auto", "all", "marked"),
+    )
+    include: tuple[str, ...] = setting(
+        (), "Views that are listed: patterns such as `blog.*` over endpoints, blueprints' names and paths.", listed
+    )
+    exclude: tuple[str, ...] = setting(
+        (), "Views that are not listed, likewise; beats `SITEMAP_INCLUDE`, and decorators beat both.", listed
+    )
+    words: tuple[str, ...] | None = setting(
+        None,
+        "Words in paths and endpoints that `auto` takes for no public page, in place of its own `login`, `api`, `edit` "
+        "and so on; `/new` is a whole segment of a path.",
+        listed,
     )
     index: str = setting(
         "auto",

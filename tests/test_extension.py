@@ -16,7 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, current_app, g, has_request_context, redirect, session, url_for
+from flask import (
+    Blueprint,
+    Flask,
+    current_app,
+    g,
+    has_request_context,
+    jsonify,
+    redirect,
+    render_template,
+    session,
+    url_for,
+)
 from flask.cli import routes_command
 from flask.views import MethodView, View
 from flask_sqlalchemy import SQLAlchemy
@@ -225,7 +236,7 @@ def test_hooks_and_sessions_do_not_touch_a_sitemap():
 
 
 def test_a_login_gate_does_not_close_a_sitemap():
-    app = shop()
+    app = shop(SITEMAP_ROUTES="all")
     app.before_request(lambda: redirect("/login"))
     Sitemap(app)
     assert locs(app) == [f"{ORIGIN}/"]
@@ -1128,3 +1139,57 @@ def test_threads_that_come_first_together_find_one_set_of_services():
         thread.join(60)
     assert len(found) == 8
     assert len(set(found)) == 1
+
+
+# Which views are listed -----------------------------------------------------------------------------------------------
+
+
+def guide(**config: Any) -> Flask:
+    """A shop with a page, a log-in form, an API and a page for each city."""
+    app = shop(**config)
+    app.add_url_rule("/about", "about", lambda: render_template("about.html"))
+    app.add_url_rule("/login", "login", lambda: render_template("login.html"))
+    app.add_url_rule("/cities", "cities", lambda: jsonify([]))
+    app.add_url_rule("/city/<name>", "city", lambda name: render_template("city.html", name=name))
+    return app
+
+
+def test_by_default_what_looks_like_a_public_page_is_listed():
+    app = guide()
+    Sitemap(app)
+    assert locs(app) == [f"{ORIGIN}/", f"{ORIGIN}/about"]
+
+
+def test_settings_list_more_and_less():
+    for config, paths in (
+        ({"SITEMAP_ROUTES": "all"}, ["/", "/about", "/login", "/cities"]),
+        ({"SITEMAP_INCLUDE": ["login"], "SITEMAP_EXCLUDE": "/about, nothing"}, ["/", "/login"]),
+        ({"SITEMAP_ROUTES": "marked", "SITEMAP_INCLUDE": "/cit*"}, ["/cities"]),
+        ({"SITEMAP_WORDS": ["about"]}, ["/", "/login"]),
+    ):
+        app = guide(**config)
+        Sitemap(app)
+        assert locs(app) == [f"{ORIGIN}{path}" for path in paths], config
+
+
+def test_routes_are_explained():
+    app = guide()
+    sitemap = Sitemap(app)
+    sitemap.section("cities", endpoint="city")(lambda: ())
+    found = {endpoint: (url, listed, reason) for endpoint, url, listed, reason in sitemap.explain_routes(app)}
+    assert found["about"] == ("/about", True, "its view uses a template")
+    assert found["login"] == (None, False, "its path or endpoint has the word 'login'")
+    assert found["city"] == (None, False, "it needs name: the section 'cities' lists it")
+    assert found["sitemapx.sitemap"] == (None, False, "it serves the sitemap")
+    assert len(found) == len({rule.endpoint for rule in app.url_map.iter_rules()})
+
+
+def test_endpoints_that_no_section_completes_are_counted_once_in_the_log(caplog):
+    app = guide()
+    sitemap = Sitemap(app)
+    with caplog.at_level("INFO", "flask_sitemapx.extension"):
+        sitemap.build(app)
+        sitemap.build(app)
+    assert [record.message for record in caplog.records if "need arguments" in record.message] == [
+        "sitemap: 1 endpoints need arguments, and no section is known to list them; see explain_routes()"
+    ]

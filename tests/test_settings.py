@@ -29,6 +29,10 @@ def test_the_configuration_beats_the_environment():
         ("BASE_URL", " https://example.com ", "https://example.com"),
         ("BASE_URL", "", None),
         ("ROUTES", "marked", "marked"),
+        ("ROUTES", "all", "all"),
+        ("INCLUDE", "blog.*, shop\n/docs/*", ("blog.*", "shop", "/docs/*")),
+        ("EXCLUDE", "", ()),
+        ("WORDS", "login /new", ("login", "/new")),
         ("INDEX", "always", "always"),
         ("MAX_URLS", "50000", 50_000),
         ("STORE", "file:/tmp/x", "file:/tmp/x"),
@@ -52,6 +56,7 @@ def test_the_environment_is_text(key, text, value):
     ("key", "value"),
     [
         ("TIMEZONE", timezone(timedelta(hours=2))),
+        ("INCLUDE", ("blog.*",)),
         ("HOOKS", True),
         ("ROBOTS", False),
         ("REFRESH", 5),
@@ -86,6 +91,8 @@ def test_the_configuration_holds_values(key, value):
         ("HOOKS", "maybe"),
         ("HOOKS", 1),
         ("ROBOTS", "auto"),
+        ("INCLUDE", 7),
+        ("EXCLUDE", [7]),
     ],
 )
 def test_what_cannot_be_used_is_named(key, value):

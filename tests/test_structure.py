@@ -25,7 +25,9 @@ FLOORS = {
     "serving": 4,
     "tools": 4,
     "cli": 5,
+    "binding": 5,
     "extension": 5,
+    "middleware": 5,
     "__init__": 6,
 }
 REQUIRED = {"flask", "werkzeug", "cachelib", "click"}  # click comes with Flask, whose command line it is

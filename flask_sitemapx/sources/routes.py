@@ -233,11 +233,6 @@ class Routes:
         return f"it needs {names}" + (f": the section {section!r} lists it" if section else "")
 
 
-def route_items(adapter: MapAdapter, mark: Callable[[str], Mark | None], **options: Any) -> Iterator[Any]:
-    """Items of the section ``routes``; see `Routes`."""
-    return Routes(adapter, mark, **options).items()
-
-
 def _failed(broken: str, rule: Rule, what: str, error: Exception) -> tuple[str, InvalidEntry]:
     reason = f"{what} of {rule.endpoint!r} failed: {error!r}"
     return reason, InvalidEntry(broken, rule.rule, reason)
