@@ -124,10 +124,8 @@ def main() -> None:
     path = data_directory() / DATABASE
     done = "made" if prepare(path) else "is there already"
     print(f"The atlas {done}: {path} ({time.perf_counter() - begun:.1f} s)")
-    app = create_app()
-    if sitemap.status(app)["sites"][0]["state"] != "fresh":
-        snapshot = sitemap.build(app)
-        print(f"The sitemap is built: {snapshot.count:,} pages ({snapshot.seconds:.1f} s)")
+    snapshot = sitemap.refresh(create_app())
+    print(f"The sitemap has {snapshot.count:,} pages, built in {snapshot.seconds:.1f} s")
 
 
 if __name__ == "__main__":

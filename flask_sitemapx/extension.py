@@ -79,6 +79,13 @@ class Sitemap(Registry):
         # In a context of its own: url_for in a section says the same whoever asks for the build.
         return contextvars.Context().run(self._binding(app).refresher().build)
 
+    def refresh(self, app: Flask | None = None) -> Snapshot:
+        """The set that is served if it is fresh, else one that is built and published now, in this thread.
+
+        For deployments, before the first request comes. Raises `BuildFailed` if a section fails.
+        """
+        return contextvars.Context().run(self._binding(app).refresher().fresh)
+
     def touch(self, section: str, app: Flask | None = None) -> None:
         """Say that the entries of *section* changed: the next request waits for them to be read again."""
         self._binding(app).touch(section)

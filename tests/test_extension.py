@@ -10,7 +10,7 @@ import random
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -638,10 +638,21 @@ def test_status_tells_of_a_store_that_cannot_be_opened(tmp_path):
     assert "cannot use the directory" in json.dumps(told)
 
 
+def test_a_refresh_builds_only_what_is_not_fresh():
+    app = shop()
+    sitemap = Sitemap(app)
+    section(sitemap, "/a")
+    first = sitemap.refresh(app)
+    assert sitemap.refresh(app) is first
+    sitemap.touch("articles", app)
+    assert sitemap.refresh(app).number == first.number + 1
+
+
 # Contexts -------------------------------------------------------------------------------------------------------------
 
 
-def library(uri: str) -> tuple[Flask, Sitemap]:
+@contextmanager
+def library(uri: str) -> Iterator[tuple[Flask, Sitemap]]:
     """Authors with books, lazily loaded, in a database that its session reads."""
     app = shop(SQLALCHEMY_DATABASE_URI=uri)
     db = SQLAlchemy(model_class=type("Model", (DeclarativeBase,), {}))
@@ -669,18 +680,21 @@ def library(uri: str) -> tuple[Flask, Sitemap]:
                 yield "book", {"author": author.id, "book": book.id}
 
     app.extensions["db"] = db
-    return app, sitemap
+    yield app, sitemap
+    with app.app_context():
+        db.engine.dispose()
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
 def test_a_database_session_lives_through_a_pull(where, tmp_path):
-    app, sitemap = library("sqlite://" if where == "memory" else f"sqlite:///{tmp_path / 'library.db'}")
+    uri = "sqlite://" if where == "memory" else f"sqlite:///{tmp_path / 'library.db'}"
     expected = [f"{ORIGIN}/{author}/{book}" for author in (1, 2, 3) for book in (2 * author - 1, 2 * author)]
-    assert locs(app, "/sitemap-books-1.xml") == expected
-    with app.app_context():
-        caller = app.extensions["db"].session()
-        assert sitemap.build().count == 7
-        assert app.extensions["db"].session() is caller, "the pull had a session of its own"
+    with library(uri) as (app, sitemap):
+        assert locs(app, "/sitemap-books-1.xml") == expected
+        with app.app_context():
+            caller = app.extensions["db"].session()
+            assert sitemap.build().count == 7
+            assert app.extensions["db"].session() is caller, "the pull had a session of its own"
 
 
 def test_nothing_leaks_from_a_pull_to_whoever_asked_for_it():

@@ -129,6 +129,11 @@ class Refresher:
             return "stale"
         return "due" if age >= self._due_age(snapshot.failures) else "fresh"
 
+    def fresh(self) -> Snapshot:
+        """The snapshot if it is fresh, else one that is built and published now, in this thread."""
+        self._look()
+        return self._served() if self.state() == "fresh" else self.build()
+
     def build(self, *, patience: float = float("inf"), progress: Progress = lambda section, count: None) -> Snapshot:
         """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set.
 
