@@ -75,6 +75,14 @@ def test_a_section_is_carried_over_while_its_version_stands(site, blog):
     assert site.listed("blog") == ["/unseen"]
 
 
+def test_an_error_names_its_section_once(store):
+    site = Site(store, ListSource("blog", "/a#b"))
+    site.rules = replace(site.rules, strict=True)
+    with pytest.raises(BuildFailed, match=r"^section 'blog': .*fragment") as caught:
+        site.build()
+    assert str(caught.value).count("blog") == 1
+
+
 def test_a_section_that_tells_no_version_is_pulled_each_time(site, blog):
     blog.said = None
     site.build()

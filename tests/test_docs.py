@@ -3,46 +3,109 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from flask import Flask
 
 from flask_sitemapx.settings import settings_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?:^<!-- (GET|flask) ([^\n]+) -->\n+)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"^<!-- (?:GET|flask) ", re.MULTILINE)
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
+class Shown(NamedTuple):
+    """What a page shows of the program that it has come to: the answer to a GET, or what a command prints.
+
+    The block stands below a comment: `<!-- GET /sitemap.xml -->`, or `<!-- flask sitemap routes -->`.
+    """
+
+    program: list[str]
+    kind: str
+    what: str
+    text: str
+
+
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [text for _, _, kind, text in BLOCK.findall(page.read_text()) if kind == language]
 
 
-def run(page: Path) -> dict[str, Any]:
-    """The names that a page's Python defines, read from top to bottom."""
+def run(program: list[str], name: str) -> dict[str, Any]:
+    """The names that the blocks of *program* define, read from top to bottom."""
     names: dict[str, Any] = {"__name__": "documented"}
-    for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)  # noqa: S102
+    for block in program:
+        exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102
     return names
 
 
+def shown(page: Path) -> Iterator[Shown]:
+    program: list[str] = []
+    for kind, what, language, text in BLOCK.findall(page.read_text()):
+        if language == "python":
+            program.append(text)
+        elif kind:
+            yield Shown([*program], kind, what, text)
+
+
+def served(names: dict[str, Any], url: str) -> str:
+    app: Flask = names["app"]
+    answer = app.test_client().get(url)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def printed(names: dict[str, Any], arguments: str) -> str:
+    app: Flask = names["app"]
+    return app.test_cli_runner().invoke(args=shlex.split(arguments)).stdout
+
+
+def pattern(text: str) -> str:
+    """*text* as a regular expression, in which '…' stands for anything, such as a time or lines left out."""
+    return "(?s:.*)".join(map(re.escape, text.split("…")))
+
+
+@pytest.fixture(autouse=True)
+def in_a_directory_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 @each_page
-def test_the_python_of_a_page_runs(page):
-    run(page)
+def test_the_python_of_a_page_runs_and_its_tests_pass(page):
+    names = run(blocks(page, "python"), page.name)
+    for test in [value for name, value in names.items() if name.startswith("test_")]:
+        test()
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(example, id=f"{page.name} {example.what}") for page in PAGES for example in shown(page)],
+)
+def test_what_a_page_shows_is_what_the_program_so_far_gives(example):
+    names = run(example.program, "documented")
+    text = (served if example.kind == "GET" else printed)(names, example.what)
+    assert re.fullmatch(pattern(example.text), text), text
+
+
+@each_page
+def test_each_mark_stands_before_what_it_shows(page):
+    assert len(MARK.findall(page.read_text())) == len(list(shown(page)))
 
 
 def test_the_smallest_program_serves_what_the_readme_shows():
     readme = ROOT / "README.md"
-    names: dict[str, Any] = {"__name__": "documented"}
-    exec(blocks(readme, "python")[0], names)  # noqa: S102
-    client = names["app"].test_client()
+    client = run(blocks(readme, "python")[:1], "README.md")["app"].test_client()
     assert client.get("/sitemap.xml").text == blocks(readme, "xml")[0]
     assert client.get("/robots.txt").text == blocks(readme, "text")[0]
 
 
 def test_the_program_of_the_readme_lists_what_it_says():
-    client = run(ROOT / "README.md")["app"].test_client()
+    client = run(blocks(ROOT / "README.md", "python"), "README.md")["app"].test_client()
     document = client.get("/sitemap.xml").text
     for expected in (
         "<loc>https://example.com/prices</loc><lastmod>2026-11-30</lastmod><priority>0.8</priority>",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -79,6 +80,21 @@ def test_a_mapping_without_loc_is_url_values_of_the_sections_endpoint():
 
 def test_a_mapping_beside_one_with_loc_is_read_for_itself():
     found = columns([{"loc": "/a"}, {"id": 7}], endpoint="page")
+    assert [list(batch.locs) for batch in found] == [["/a"], ["https://example.com/page/7"]]
+
+
+def test_subclasses_are_read_as_what_they_are():
+    class Page(NamedTuple):
+        endpoint: str
+        values: dict[str, int]
+
+    pages = [Page("page", {"id": 1}), Page("other", {"id": 2})]
+    assert [list(batch.locs) for batch in columns(pages)] == [
+        ["https://example.com/page/1"],
+        ["https://example.com/other/2"],
+    ]
+    mappings = [OrderedDict(loc="/a"), OrderedDict(id=7)]
+    found = columns(mappings, endpoint="page")
     assert [list(batch.locs) for batch in found] == [["/a"], ["https://example.com/page/7"]]
 
 

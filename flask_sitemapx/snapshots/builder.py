@@ -179,7 +179,8 @@ class _Build:
             raise
         except Exception as error:
             if self._rules.strict or old is None:
-                raise BuildFailed(f"section {source.name!r}: {_explained(error)}") from error
+                is_from_gate = isinstance(error, InvalidEntry)  # which names the section itself
+                raise BuildFailed(("" if is_from_gate else f"section {source.name!r}: ") + _explained(error)) from error
             logger.exception("sitemap: section %r failed, its last good entries go on being served", source.name)
             return self._failed(old, self._tokens.get(source.name), _explained(error))
 

@@ -115,12 +115,12 @@ class _Located:
 
 def _is_uniform(batch: list[Any]) -> bool:
     """Whether `_kind` gives the same for all items, as far as that can be told quickly."""
-    types = set(map(type, batch))
-    if types == {tuple}:
+    kind, *others = set(map(type, batch))
+    if others:
+        return False
+    if issubclass(kind, tuple):
         return _is_of_one_endpoint(batch)
-    if types == {dict}:
-        return len({"loc" in item for item in batch}) == 1
-    return len(types) == 1
+    return not issubclass(kind, Mapping) or len({"loc" in item for item in batch}) == 1
 
 
 def _is_of_one_endpoint(batch: list[tuple[Any, ...]]) -> bool:
@@ -133,7 +133,7 @@ def _is_of_one_endpoint(batch: list[tuple[Any, ...]]) -> bool:
 
 def _kind(item: Any) -> Any:
     """The form of an item; of a tuple its endpoint, since a batch of one endpoint is made by one compiled rule."""
-    if type(item) is tuple:
+    if isinstance(item, tuple):
         is_endpoint = 2 <= len(item) <= 5 and type(item[0]) is str and isinstance(item[1], Mapping | NoneType)
         return item[0] if is_endpoint else tuple
     if isinstance(item, Mapping):

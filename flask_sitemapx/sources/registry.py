@@ -85,7 +85,7 @@ class Registry:
         *name* is lower-case letters, digits and single hyphens, and appears in ``/sitemap-<name>-<n>.xml``. *lastmod*,
         *changefreq* and *priority* hold for entries that state none: a value, or a function without arguments.
         *endpoint* is what yielded mappings of URL values belong to (default: the function's own name). While *version*,
-        a function without arguments, returns an equal value, the section is not pulled again before
+        a function without arguments, returns a value of the same `repr`, the section is not pulled again before
         ``SITEMAP_VERIFY_AGE``. Raises `ConfigurationError` for a name that cannot be used or is taken.
         """
         self._check_name(name)
