@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from flask import Flask, session
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
-from flask_sitemapx import Sitemap
+from flask_sitemapx import Registry, Sitemap, SitemapMiddleware
 
 ORIGIN = "https://shop.example"
 ROOT = Path(__file__).parents[1]
@@ -28,15 +28,15 @@ PRODUCTS = [f"/products/{number}?size=a&colour='{number}'" for number in range(4
 # Long and hard to compress, so that the gzip, too, is larger than a block.
 FILES = [f"/files/{random.Random(number).randbytes(250).hex()}" for number in range(1_000)]
 LASTMOD = "2024-05-06T07:08:09Z"
+SETTINGS: dict[str, Any] = {"build_wait": 60, "max_urls": 1_000}
 
 
 def create_app(**config: Any) -> Flask:
     """The shop. Whatever goes through Flask meets a closed door, a cookie and an error page of its own."""
     app = Flask("shop")
     app.secret_key = "secret"
-    app.config.update(SITEMAP_BUILD_WAIT=60, SITEMAP_MAX_URLS=1_000, **config)
-    sitemap = Sitemap(app)
-    sitemap.robots(disallow=["/admin/"])
+    app.config.update({f"SITEMAP_{name.upper()}": value for name, value in SETTINGS.items()}, **config)
+    fill(Sitemap(app))
 
     @app.before_request
     def door() -> tuple[str, int]:
@@ -51,15 +51,28 @@ def create_app(**config: Any) -> Flask:
     def home() -> str:
         return "home"
 
-    @sitemap.section("products", lastmod=LASTMOD)
+    return app
+
+
+def create_foreign(**settings: Any) -> SitemapMiddleware:
+    """The shop written as a bare function, just as closed, behind a middleware."""
+    registry = Registry()
+    registry.section("home")(lambda: ["/"])
+    fill(registry)
+    return SitemapMiddleware(_closed, registry, **SETTINGS, **settings)
+
+
+def fill(registry: Registry) -> None:
+    """What both shops say of themselves."""
+    registry.robots(disallow=["/admin/"])
+
+    @registry.section("products", lastmod=LASTMOD)
     def products() -> Iterator[str]:
         yield from PRODUCTS
 
-    @sitemap.section("files")
+    @registry.section("files")
     def files() -> Iterator[str]:
         yield from FILES
-
-    return app
 
 
 class Answer(NamedTuple):
@@ -87,10 +100,10 @@ class Serving(Protocol):
 
 
 class InProcess:
-    """The shop as a WSGI application below *mount*."""
+    """The shop as a WSGI application below *mount*, at *base_url* if it knows that."""
 
-    def __init__(self, app: Flask, mount: str = "") -> None:
-        self.base = f"{app.config.get('SITEMAP_BASE_URL', f'http://shop.example{mount}')}"
+    def __init__(self, app: Any, mount: str = "", base_url: str | None = None) -> None:
+        self.base = base_url or f"http://shop.example{mount}"
         self._mount = mount
         self._client = Client(DispatcherMiddleware(_outer, {mount: app}) if mount else app)
 
@@ -121,13 +134,18 @@ class Gunicorn:
 
 
 @contextmanager
-def gunicorn(directory: Path, base_url: str | None = None, workers: int = 2) -> Iterator[Gunicorn]:
-    """The shop on a gunicorn with *workers*, on a store in *directory*, at *base_url* if that is to be known."""
+def gunicorn(
+    directory: Path, base_url: str | None = None, workers: int = 2, app: str = "create_app"
+) -> Iterator[Gunicorn]:
+    """The shop, as *app* makes it, on a gunicorn with *workers* and a store in *directory*.
+
+    It is at *base_url*, if that is to be known.
+    """
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("SITEMAP_", "GUNICORN_"))}
     environ |= {"SITEMAP_STORE": f"file:{directory}", "SITEMAP_BASE_URL": base_url or ""}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         handle = listener.fileno()
-        command = [sys.executable, "-m", "gunicorn", "tests.served_shop:create_app()", "--workers", str(workers)]
+        command = [sys.executable, "-m", "gunicorn", f"tests.served_shop:{app}()", "--workers", str(workers)]
         command += ["--bind", f"fd://{handle}", "--no-control-socket", "--log-level", "critical"]
         with subprocess.Popen(command, cwd=ROOT, env=environ, pass_fds=[handle], start_new_session=True) as process:
             timer = threading.Timer(HUNG, os.killpg, (process.pid, signal.SIGKILL))
@@ -138,6 +156,12 @@ def gunicorn(directory: Path, base_url: str | None = None, workers: int = 2) -> 
             finally:
                 timer.cancel()
                 process.terminate()
+
+
+def _closed(environ: Any, start_response: Any) -> Iterable[bytes]:
+    body = b"the door is closed"
+    start_response("403 Forbidden", [("Content-Length", str(len(body))), ("Set-Cookie", "seen=1")])
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
 def _outer(environ: Any, start_response: Any) -> list[bytes]:

@@ -45,7 +45,18 @@ from usp.web_client.abstract_client import (
 )
 
 from flask_sitemapx.snapshots.shards import BLOCK
-from tests.served_shop import FILES, LASTMOD, ORIGIN, PRODUCTS, Answer, InProcess, Serving, create_app, gunicorn
+from tests.served_shop import (
+    FILES,
+    LASTMOD,
+    ORIGIN,
+    PRODUCTS,
+    Answer,
+    InProcess,
+    Serving,
+    create_app,
+    create_foreign,
+    gunicorn,
+)
 
 SCHEMAS = {
     "ours": Path(__file__).parent / "schema" / "sitemap.xsd",
@@ -59,20 +70,27 @@ BEFORE, AFTER, FUTURE = (CHANGED.replace("2024", year) for year in ("2023", "202
 each_document = pytest.mark.parametrize("path", DOCUMENTS)
 
 
-@pytest.fixture(scope="module", params=["flask", "mounted", "gunicorn", "gunicorn without a name"])
+SERVINGS = ["flask", "mounted", "middleware", "middleware, mounted", "gunicorn", "gunicorn without a name"]
+
+
+@pytest.fixture(scope="module", params=SERVINGS)
 def serving(request, tmp_path_factory) -> Iterator[Serving]:
     directory = tmp_path_factory.mktemp("store")
     if request.param == "flask":
-        yield InProcess(create_app(SITEMAP_BASE_URL=ORIGIN))
+        yield InProcess(create_app(SITEMAP_BASE_URL=ORIGIN), base_url=ORIGIN)
     elif request.param == "mounted":
         yield InProcess(create_app(SITEMAP_STORE=f"file:{directory}"), "/sub")
+    elif request.param == "middleware":
+        yield InProcess(create_foreign(base_url=ORIGIN), base_url=ORIGIN)
+    elif request.param == "middleware, mounted":
+        yield InProcess(create_foreign(store=f"file:{directory}"), "/sub")
     else:
         with gunicorn(directory, ORIGIN if request.param == "gunicorn" else None) as server:
             yield server
 
 
 def test_the_shop_itself_is_closed(serving):
-    """So that a sitemap that is answered was not answered by way of Flask."""
+    """So that a sitemap that is answered was not answered by way of the application."""
     assert serving.ask("/").status == 403
     assert serving.ask("/sitemap-other-1.xml").body == b"the door is closed"
 
@@ -300,7 +318,7 @@ def test_what_is_not_ours_is_left_to_the_shop(serving, path):
 
 def test_the_index_lists_each_sitemap_at_its_one_address(serving):
     paths = [loc.removeprefix(serving.base) for loc in locs(serving.ask(INDEX).body)]
-    assert {"/sitemap-routes-1.xml", "/sitemap-products-1.xml", "/sitemap-files-1.xml"} <= set(paths)
+    assert {"/sitemap-products-1.xml", "/sitemap-files-1.xml"} < set(paths)
     assert {serving.ask(path).status for path in paths} == {200}
 
 
@@ -362,10 +380,18 @@ def test_robots_txt_is_conditional_and_read_only(serving):
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [{"SITEMAP_BASE_URL": ORIGIN}, {}], ids=["named", "without a name"])
+APPLICATIONS = {
+    "named": lambda: create_app(SITEMAP_BASE_URL=ORIGIN),
+    "without a name": create_app,
+    "middleware": lambda: create_foreign(base_url=ORIGIN),
+    "middleware without a name": create_foreign,
+}
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
 @pytest.mark.parametrize("accepted", ["identity", "gzip"])
-def test_a_large_body_leaves_in_blocks(config, accepted):
-    app = create_app(**config)
+def test_a_large_body_leaves_in_blocks(application, accepted):
+    app = APPLICATIONS[application]()
     blocks = list(chunks(app, "/sitemap-files-1.xml", HTTP_ACCEPT_ENCODING=accepted))
     whole = b"".join(blocks)
     assert len(whole if accepted == "identity" else gzip.decompress(whole)) > 3 * BLOCK
@@ -378,7 +404,7 @@ def test_a_large_body_leaves_in_blocks(config, accepted):
 
 def chunks(app: Any, path: str, **environ: str) -> Iterator[bytes]:
     request = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_HOST": "shop.example", "wsgi.url_scheme": "http"}
-    return iter(app.wsgi_app({**request, **environ}, lambda status, headers: None))
+    return iter(app({**request, **environ}, lambda status, headers: None))
 
 
 def etag(serving: Serving, path: str, headers: dict[str, str]) -> str:
