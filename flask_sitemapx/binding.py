@@ -298,6 +298,7 @@ class Binding:
         settings = self.services().settings
         parts = [FORMAT, base.text, self.names(), settings.max_urls, settings.index, settings.timezone]
         parts += [settings.routes, settings.include, settings.exclude, settings.words, *self.application.parts()]
+        parts += [f"{one.name} {one.endpoint} {one.defaults.signature}" for one in self.registry.sections.values()]
         return sha256("\n".join(map(str, parts)).encode())[:32]
 
     # What is said once
@@ -345,6 +346,7 @@ def _site_status(base: BaseUrl, refresher: Refresher, refresh: float) -> dict[st
     return {
         "base_url": None if base.is_placeholder else base.text,
         "state": refresher.state(),
+        "building_for": None if (seconds := refresher.building_for()) is None else round(seconds, 1),
         "error": refresher.error,
         "store_error": refresher.store_error,
         **(_age(snapshot, refresh) if snapshot and is_there else {"snapshot": None}),

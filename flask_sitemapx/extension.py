@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextvars
 import logging
 import os
+import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
-from flask import Blueprint, Flask, abort, current_app, request
+from flask import Blueprint, Flask, abort, current_app, has_app_context, request
 from flask import Response as FlaskResponse
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import BaseConverter, Map, MapAdapter, RequestRedirect
@@ -52,8 +53,7 @@ class Sitemap(Registry):
 
     def __init__(self, app: Flask | None = None) -> None:
         super().__init__()
-        self.apps: list[Flask] = []
-        """The applications that this sitemap is bound to."""
+        self._apps: list[weakref.ref[Flask]] = []  # a factory may make many, and drop them
         if app is not None:
             self.init_app(app)
 
@@ -68,13 +68,18 @@ class Sitemap(Registry):
         app.register_blueprint(_blueprint())
         app.cli.commands.setdefault("sitemap", commands)
         app.extensions[KEY] = binding
-        self.apps.append(app)
+        self._apps.append(weakref.ref(app))
         app.wsgi_app = Front(app.wsgi_app, binding)  # type: ignore[method-assign]
+
+    @property
+    def apps(self) -> list[Flask]:
+        """The applications that this sitemap is bound to."""
+        return [app for known in self._apps if (app := known()) is not None]
 
     def build(self, app: Flask | None = None) -> Snapshot:
         """Build and publish a new set now, in this thread, and return it.
 
-        Raises `BuildFailed` if a section fails. *app* defaults to the current application.
+        Raises `BuildFailed` if a section fails. *app* defaults to the current application, or to the only one.
         """
         # In a context of its own: url_for in a section says the same whoever asks for the build.
         return contextvars.Context().run(self._binding(app).refresher().build)
@@ -105,7 +110,9 @@ class Sitemap(Registry):
         return application.explained(services.hosts.fixed or PLACEHOLDER, services.settings)
 
     def _binding(self, app: Flask | None) -> Binding:
-        app = app or current_app
+        if app is None:
+            apps = self.apps
+            app = apps[0] if len(apps) == 1 and not has_app_context() else current_app
         binding: Binding | None = app.extensions.get(KEY)
         if binding is None or binding.registry is not self:
             raise ConfigurationError(f"this Sitemap is not bound to the application {app.name!r}; call init_app(app)")
@@ -167,7 +174,7 @@ class FlaskApplication:
     def parts(self) -> Iterable[str]:
         for rule in self._app.url_map.iter_rules():
             mark = self._mark(rule.endpoint)
-            yield f"{rule.endpoint} {rule.rule} {mark.is_listed if mark else None}"
+            yield f"{rule.endpoint} {rule.rule} {f'{mark.is_listed} {mark.defaults.signature}' if mark else None}"
 
     def owner(self, path: str, base: BaseUrl | None) -> str | None:
         return _answering(self._app, path, base)

@@ -34,7 +34,7 @@ def listed(value: Any) -> tuple[str, ...]:
     entries = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(entries, list | tuple | set | frozenset) or not all(isinstance(entry, str) for entry in entries):
         raise ValueError("must be a list of text")
-    return tuple(entries)
+    return tuple(sorted(entries) if isinstance(entries, set | frozenset) else entries)  # the same in every process
 
 
 def switch(value: Any) -> bool:

@@ -75,6 +75,25 @@ def test_a_section_is_carried_over_while_its_version_stands(site, blog):
     assert site.listed("blog") == ["/unseen"]
 
 
+def test_a_new_section_that_fails_is_left_out_of_a_site_that_has_a_set(store, blog):
+    site = Site(store, blog)
+    site.build()
+    new = ListSource("new", "/new")
+    site.sources.append(new)
+    blog.items, blog.said = ["/other"], "2"
+
+    def fail() -> None:
+        raise OSError("no table")
+
+    new.before_batch = fail
+    built = site.build()
+    assert site.front() == ["/other"]
+    assert built.sections["new"].error == "OSError: no table"
+    new.before_batch = lambda: None
+    assert site.build().sections["new"].error is None
+    assert site.front() == ["/other", "/new"]
+
+
 def test_an_error_names_its_section_once(store):
     site = Site(store, ListSource("blog", "/a#b"))
     site.rules = replace(site.rules, strict=True)
@@ -540,7 +559,7 @@ def test_more_shards_than_an_index_holds_fail_the_build(site, monkeypatch):
     assert MAX_URLS == 50_000
     monkeypatch.setattr(f"{Builder.__module__}.MAX_URLS", 2)
     site.rules = replace(site.rules, limits=Limits(1))
-    with pytest.raises(BuildFailed, match="3 sitemaps are more than one index holds"):
+    with pytest.raises(BuildFailed, match="more than the 2 sitemaps that an index holds"):
         site.build()
 
 

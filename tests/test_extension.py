@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import gzip
 import json
 import logging
@@ -636,6 +637,44 @@ def test_status_tells_of_a_store_that_cannot_be_opened(tmp_path):
     told = Sitemap(app).status(app)
     assert told["sites"] == []
     assert "cannot use the directory" in json.dumps(told)
+
+
+def test_other_defaults_have_a_section_pulled_although_its_version_stands(tmp_path):
+    def document(changefreq: str, priority: float) -> str:
+        app = shop(SITEMAP_STORE=f"file:{tmp_path}")
+        sitemap = Sitemap(app)
+
+        @app.get("/page")
+        @sitemap.include(priority=priority)
+        def page() -> str:
+            return ""
+
+        section(sitemap, ("page", {"n": 1}), version=lambda: 1, changefreq=changefreq)
+        return app.test_client().get("/sitemap-articles-1.xml").text
+
+    assert "<changefreq>weekly</changefreq><priority>0.1</priority>" in document("weekly", 0.1)
+    assert "<changefreq>daily</changefreq><priority>0.1</priority>" in document("daily", 0.1)
+    assert "<changefreq>daily</changefreq><priority>0.2</priority>" in document("daily", 0.2)
+
+
+def test_a_sitemap_of_one_application_needs_no_context():
+    app = shop()
+    sitemap = Sitemap(app)
+    section(sitemap, "/a")
+    assert sitemap.build().count == 2
+    sitemap.touch("articles")
+    assert sitemap.status()["sites"][0]["state"] == "stale"
+    sitemap.init_app(shop())
+    with pytest.raises(RuntimeError, match="application context"):
+        sitemap.touch("articles")
+
+
+def test_a_sitemap_does_not_keep_applications_alive():
+    sitemap = Sitemap()
+    for _ in range(3):
+        sitemap.init_app(shop())
+    gc.collect()
+    assert sitemap.apps == []
 
 
 def test_a_refresh_builds_only_what_is_not_fresh():

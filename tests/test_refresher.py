@@ -85,9 +85,9 @@ class Process:
         self.refresher.last_good()
         return self.refresher.state()
 
-    def fails(self, text: str = "the database is gone") -> None:
+    def fails(self, text: str = "the database is gone", kind: type[Exception] = OSError) -> None:
         def fail() -> None:
-            raise OSError(text)
+            raise kind(text)
 
         self.source.before_batch = fail
 
@@ -307,9 +307,9 @@ def test_who_comes_after_a_touch_waits_for_a_build_that_began_after_it(process):
 
 def test_a_build_that_failed_is_left_alone_for_longer_and_longer(process, caplog):
     process.refresher.current()
-    process.source.name = "shop"  # a section that was never built fails the build
+    process.source.said = "2"
     process.print = "other"
-    process.fails()
+    process.fails("the store is full", StoreError)  # which fails the build, not the section
     pulls, waits = process.source.pulls, []
     for _ in range(14):
         process.refresher.current()
@@ -324,11 +324,52 @@ def test_a_build_that_failed_is_left_alone_for_longer_and_longer(process, caplog
         process.pass_time(0.1)
     assert waits[:4] == [FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY, 8 * FIRST_RETRY]
     assert waits[-1] == HOUR
-    assert process.refresher.error == "section 'shop': OSError: the database is gone"
+    assert process.refresher.error == "the store is full"
     assert caplog.text.count("sitemap: build failed") == 14
     process.recovers()
     assert process.served() == ["/a"]
     assert process.refresher.error is None
+
+
+def test_an_empty_manifest_is_a_damaged_one_and_built_anew(process, store):
+    process.refresher.current()
+    site = process.site.archive.site
+    store.put(f"state/{site}.manifest.2", b"")
+    process.refresher.touch(process.source.name)
+    assert process.served() == ["/a"]
+    process.settled()
+    assert process.source.pulls == 2
+    assert process.refresher.current().number == 3
+
+
+def test_a_site_is_known_to_be_empty_only_while_its_set_is_fresh(process):
+    assert not process.refresher.is_empty()
+    process.source.items = []
+    process.refresher.current()
+    assert process.refresher.is_empty()
+    process.pass_time(HOUR)
+    assert not process.refresher.is_empty()
+
+
+def test_a_store_that_is_silent_holds_up_one_request_and_no_other(process, store, monkeypatch):
+    process.refresher.current()
+    silent, asked = threading.Event(), threading.Event()
+
+    def latest(known: Snapshot | None) -> Snapshot | None:
+        asked.set()
+        assert silent.wait(30)
+        return known
+
+    monkeypatch.setattr(process.site.archive, "latest", latest)
+    monkeypatch.setattr(refresher_module, "LOOK_PATIENCE", 0.01)
+    monkeypatch.setattr(type(store), "version", lambda self: object())
+    thread, _ = in_thread(process.refresher.current)
+    assert asked.wait(30)
+    for _ in range(2):
+        assert process.served() == ["/a"]
+    assert process.refresher.store_error == "the store does not answer"
+    silent.set()
+    thread.join(30)
 
 
 def test_a_cold_build_that_failed_says_when_it_is_tried_again(process):

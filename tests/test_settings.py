@@ -67,6 +67,10 @@ def test_the_configuration_holds_values(key, value):
     assert getattr(load_settings({PREFIX + key: value}, {}), key.lower()) == value
 
 
+def test_a_set_is_read_alike_in_every_process():
+    assert load_settings({"SITEMAP_INCLUDE": {"b", "c", "a"}}, {}).include == ("a", "b", "c")
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -123,7 +123,7 @@ class Publisher:
         try:
             return self._sitemap(environ, site, found)
         except NotBuilt as error:
-            return refusal("503 Service Unavailable", "The sitemap is being made.", retry_after=error.retry_after)
+            return refusal("503 Service Unavailable", "There is no sitemap yet.", retry_after=error.retry_after)
         except BuildFailed as error:
             return refusal("500 Internal Server Error", f"The sitemap could not be made: {error}")
         except StoreError as error:
@@ -166,10 +166,9 @@ class Publisher:
     def _is_empty(self, base: BaseUrl) -> bool:
         """Whether the site is known to have nothing to list."""
         try:
-            snapshot = self._refresher(base).last_good()
+            return self._refresher(base).is_empty()
         except StoreError:
             return False
-        return snapshot is not None and snapshot.fingerprint != "" and snapshot.document is None
 
 
 class Forms(NamedTuple):

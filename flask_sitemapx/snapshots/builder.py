@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 REPLACED_SECONDS = 600.0
 """How long blobs that no document needs any more are kept for responses under way."""
+REPLACED_SECONDS_IN_MEMORY = 30.0
+"""The same where memory is what they take."""
+MAX_RETIRED = 10_000
+"""As many numbers of shards that were cut anew are answered at the most; the last ones."""
 
 
 Progress = Callable[[str, int], None]
@@ -96,7 +100,7 @@ class Builder:
 
         *tokens* are the touch tokens as read before; *checkpoint* is called between batches and may raise to give up;
         after *damaged* nothing stored is trusted; *progress* is told of each batch. Raises `BuildFailed` if a section
-        fails that was never built, or any section fails under strict rules.
+        fails in the first build of all, or in any build under strict rules.
         """
         begun = time.monotonic()
         build = _Build(self, previous, fingerprint, tokens, checkpoint, damaged, progress)
@@ -134,8 +138,9 @@ class Builder:
 
     def _young(self, garbage: Mapping[str, float]) -> dict[str, float]:
         now = self._clock()
+        lifetime = REPLACED_SECONDS if self.archive.store.shared else REPLACED_SECONDS_IN_MEMORY
         # abs: a clock that jumped back must not keep them for ever.
-        return {digest: then for digest, then in garbage.items() if abs(now - then) < REPLACED_SECONDS}
+        return {digest: then for digest, then in garbage.items() if abs(now - then) < lifetime}
 
 
 class _Build:
@@ -178,11 +183,11 @@ class _Build:
         except (StoreError, BuildFailed):
             raise
         except Exception as error:
-            if self._rules.strict or old is None:
+            if self._rules.strict or (old is None and self._is_first):
                 is_from_gate = isinstance(error, InvalidEntry)  # which names the section itself
                 raise BuildFailed(("" if is_from_gate else f"section {source.name!r}: ") + _explained(error)) from error
             logger.exception("sitemap: section %r failed, its last good entries go on being served", source.name)
-            return self._failed(old, self._tokens.get(source.name), _explained(error))
+            return self._failed(old or SectionState(), self._tokens.get(source.name), _explained(error))
 
     def front(self, sections: Mapping[str, SectionState]) -> tuple[Document | None, bool]:
         """The document at ``/sitemap.xml`` and whether it is an index."""
@@ -229,6 +234,7 @@ class _Build:
         try:
             for start, writer in cutter.documents(self._rendered(source.name, gate, columns)):
                 documents.append((start, writer.document(self._changed_at(is_new))))
+                self._refuse_too_many(len(documents))
         finally:
             if close := getattr(columns, "close", None):
                 close()
@@ -261,7 +267,7 @@ class _Build:
             shards=tuple(shards),
             pages=page_hashes(tuple(shards)),
             next_number=following,
-            retired=(*self._unexpired(old.retired), *retired),
+            retired=(*self._unexpired(old.retired), *retired)[-MAX_RETIRED:],
         )
 
     def _numbers(self, shards: Sequence[Shard]) -> dict[tuple[str, str], list[int]]:
@@ -301,15 +307,18 @@ class _Build:
         return writer.document(self._changed_at(self._is_first))
 
     def _index(self, shards: Sequence[tuple[str, Shard]]) -> Document:
-        if len(shards) > MAX_URLS:
-            raise BuildFailed(
-                f"{len(shards):,} sitemaps are more than one index holds ({MAX_URLS:,}); raise SITEMAP_MAX_URLS"
-            )
+        self._refuse_too_many(len(shards))
         locs = [f"{self._builder.base.text}{shard.path(name)}" for name, shard in shards]
         lastmods = [shard.document.changed_at for _, shard in shards]
         writer = self._writer(SITEMAPINDEX, self._last_front())
         writer.write("".join(sitemap_elements(locs, lastmods)).encode(), len(locs), lastmods)
         return writer.document(self._changed_at(self._is_first))
+
+    def _refuse_too_many(self, documents: int) -> None:
+        if documents > MAX_URLS:  # sitemaps.org: an index lists at most 50,000
+            raise BuildFailed(
+                f"there are more than the {MAX_URLS:,} sitemaps that an index holds; raise SITEMAP_MAX_URLS"
+            )
 
     def _last_front(self) -> dict[str, Document]:
         last = self._previous.document

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
@@ -26,6 +27,8 @@ FIRST_RETRY = 5.0
 """Seconds after a failed build before the next; doubled with each failure, up to the refresh interval."""
 LOOK_SECONDS = 0.05
 """How often a builder looks whether another one is done."""
+LOOK_PATIENCE = 2.0
+"""Seconds after which a request that has something to serve leaves it to another to ask the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,19 @@ class Refresher:
         self._look()
         return self._snapshot
 
+    def is_empty(self) -> bool:
+        """Whether the site is known to have nothing to list; asks no store that may be slow to answer."""
+        with suppress(StoreError):
+            if self._store.version() is not None:
+                self._look()
+        snapshot = self._snapshot
+        return snapshot is not None and snapshot.document is None and self.state() == "fresh"
+
+    def building_for(self) -> float | None:
+        """Seconds since this process began the build that is under way, or None."""
+        job = self._under_way()
+        return None if job is None else self._monotonic() - job.begun
+
     def state(self) -> str:
         """``fresh``, ``due`` (for a build), ``stale`` (worth waiting for one), or ``missing``."""
         snapshot = self._snapshot
@@ -208,13 +224,22 @@ class Refresher:
         except StoreError as error:
             self._note(error)
             return
-        # One thread looks. Others wait for it, but not for a store in trouble, which may be silent for long.
-        if self._is_news(version) and self._reading.acquire(blocking=self.store_error is None):
-            try:
-                if self._is_news(version):
-                    self._look_closely(version)
-            finally:
-                self._reading.release()
+        if not self._is_news(version):
+            return
+        if not self._reading.acquire(timeout=self._patience()):
+            self._note(StoreError("the store does not answer"))
+            return
+        try:
+            if self._is_news(version):
+                self._look_closely(version)
+        finally:
+            self._reading.release()
+
+    def _patience(self) -> float:
+        """How long to wait while another thread looks: not for a store in trouble, which may be silent for long."""
+        if self.store_error is not None:
+            return 0.0
+        return min(LOOK_PATIENCE, self._timing.build_wait) if self._snapshot else self._timing.build_wait
 
     def _is_news(self, version: Hashable | None) -> bool:
         if version is None or self.store_error is not None:
@@ -262,13 +287,13 @@ class Refresher:
         One that is under way may have read its entries before; if it did, the next one has not.
         """
         job = self._under_way()
-        if job is not None and (not self._is_awaited(job) or self.state() in ("fresh", "due")):
+        if job is not None and (not self._has_waited_for(job) or self.state() in ("fresh", "due")):
             return
         job = self._start()
         if job is not None:
-            self._is_awaited(job)
+            self._has_waited_for(job)
 
-    def _is_awaited(self, job: Job) -> bool:
+    def _has_waited_for(self, job: Job) -> bool:
         """Whether *job* ended within the time that a request may wait, which counts from its begin."""
         has_ended = job.done.wait(max(0.0, job.begun + self._timing.build_wait - self._monotonic()))
         self._look()
@@ -326,10 +351,11 @@ class Refresher:
                 self._wait_for_other(key, previous)
                 continue
             try:
-                if self._is_built(lease, previous.number, progress):
+                if self._has_built(lease, previous.number, progress):
                     return
             finally:
                 lease.release()
+            self._stopping.wait(LOOK_SECONDS)
 
     def _wait_for_other(self, key: str, previous: Snapshot) -> None:
         """Leave time to the holder of the lease *key*; if it is dead, see to it that it can never publish."""
@@ -343,7 +369,7 @@ class Refresher:
         self._stopping.wait(LOOK_SECONDS)
         self._give_up_if_ending()
 
-    def _is_built(self, lease: Lease, number: int, progress: Progress) -> bool:
+    def _has_built(self, lease: Lease, number: int, progress: Progress) -> bool:
         """Build and publish what follows set *number*; False if that has to be tried again."""
         self._read()
         previous = self._snapshot or BLANK

@@ -166,7 +166,7 @@ class Cutter:
         self._new_writer = new_writer
         self._least = max(1, limits.urls // 2)
         self._least_size = limits.size // 2
-        self._multiple = max(1, limits.urls // 8)
+        self._multiple = max(2, limits.urls // 8)
         self._seen: set[str] = set()
         self._writer = new_writer()
         self._start = ""

@@ -243,7 +243,7 @@ class Archive:
         """The newest number from *number* on, and its manifest if it is a later one."""
         # The head may be one behind, after a crash between two writes.
         newest = None
-        while manifest := self.store.get(self._manifest(number + 1)):
+        while (manifest := self.store.get(self._manifest(number + 1))) is not None:
             newest, number = manifest, number + 1
         return number, newest
 

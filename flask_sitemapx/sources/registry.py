@@ -33,6 +33,12 @@ class Defaults:
     changefreq: Any = None
     priority: Any = None
 
+    @property
+    def signature(self) -> str:
+        """A text that is the same in every process, and another for other values; callbacks go by their names."""
+        values = (self.lastmod, self.changefreq, self.priority)
+        return " ".join(getattr(value, "__qualname__", "?") if callable(value) else repr(value) for value in values)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
