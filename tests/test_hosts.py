@@ -55,6 +55,9 @@ def filled(text: str) -> Site:
         (environ(script_name="/shop/"), "http://example.com/shop"),
         (environ(script_name="/a b?c#d&e'f%g"), "http://example.com/a%20b%3Fc%23d%26e%27f%25g"),
         (environ(script_name="/über".encode().decode("latin-1")), "http://example.com/%C3%BCber"),
+        (environ("example.com:"), "http://example.com"),
+        (environ("example.com."), "http://example.com"),
+        (environ("example.com.:8080"), "http://example.com:8080"),
     ],
 )
 def test_an_open_site_is_filled_in_from_the_request(request_environ, url):

@@ -13,7 +13,7 @@ from ..protocol.locs import PLACEHOLDER, BaseUrl
 
 MAX_NAMES = 16
 """As many trusted names get stored sets of their own; each has one for http and one for https."""
-_HOST = re.compile(r"([a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::([0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
+_HOST = re.compile(r"([a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::([0-9]{0,5}))?", re.ASCII | re.IGNORECASE)
 
 
 class BadHost(ValueError):
@@ -71,11 +71,12 @@ class Hosts:
 
     def _site_of(self, scheme: str, host: str, script_name: str) -> Site:
         found = _HOST.fullmatch(host)
-        if found is None or not self._is_trusted(found[1].lower()):
+        name = found[1].lower().removesuffix(".") if found else ""  # the root's dot is part of no URL
+        if found is None or not self._is_trusted(name):
             raise BadHost(f"the host {host[:100]!r} is malformed or not trusted")
         if self._fixed is not None:
             return self._fixed
-        base = _requested(scheme, host, script_name)
+        base = _requested(scheme, f"{name}:{found[2]}" if found[2] else name, script_name)
         return Site(base, b"") if base in self._sites else Site(PLACEHOLDER, base.text.encode())
 
     def _is_trusted(self, name: str) -> bool:
