@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from . import build, first_byte, memory, serve, urls
+from . import build, first_byte, memory, routes, serve, urls
 from .environment import environment
 from .rounds import FULL, QUICK, Effort
 from .tables import Table
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Callable[[Effort], Iterable[Table]]] = {
     "first_byte": first_byte.tables,
     "memory": memory.tables,
     "urls": urls.tables,
+    "routes": routes.tables,
 }
 
 

@@ -11,10 +11,11 @@ from unittest.mock import patch
 
 from flask import Flask
 
-from flask_sitemapx import Sitemap
+from flask_sitemapx import Registry, Sitemap, SitemapMiddleware
 from flask_sitemapx.snapshots.compression import Codec, Compressor, fastest_codec, zlib_codec
 
-from .workload import ORIGIN, Row, shop
+from .baselines import hello
+from .workload import ORIGIN, Row, ready, shop
 
 
 def site(
@@ -25,6 +26,7 @@ def site(
     With *around*, our wrapper stands before that WSGI application instead of Flask's.
     """
     app = shop()
+    app.add_url_rule("/other", "other", lambda: "")
     if around is not None:
         app.wsgi_app = around  # type: ignore[method-assign]
     app.config.update(
@@ -42,6 +44,17 @@ def site(
         yield from rows() if callable(rows) else rows
 
     return app, sitemap
+
+
+def middleware(entries: int, store: str) -> SitemapMiddleware:
+    """The middleware in front of the bare hello, with a section of *entries* ready URLs, kept in *store*."""
+    registry = Registry()
+
+    @registry.section("products")
+    def products() -> Iterator[dict[str, Any]]:
+        return ({"loc": loc.replace("&amp;", "&"), "lastmod": lastmod} for loc, lastmod in ready(entries))
+
+    return SitemapMiddleware(hello, registry, base_url=ORIGIN, store=store, max_urls=50_000, build_wait=60)
 
 
 def shard_path(body: Callable[[str], bytes]) -> str:

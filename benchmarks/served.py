@@ -15,7 +15,8 @@ from .baselines import empty_flask, hello
 
 
 def application(name: str, *arguments: str) -> Callable[..., Any]:
-    """The WSGI application *name*: 'hello', 'flask', 'ours' (directory, entries) or that of a peer (entries)."""
+    """The WSGI application *name*: 'hello', 'flask', 'ours' and
+    'middleware' (directory, entries), or that of a peer (entries)."""
     if name == "hello":
         return hello
     if name == "flask":
@@ -23,6 +24,9 @@ def application(name: str, *arguments: str) -> Callable[..., Any]:
     if name == "ours":
         directory, entries = arguments
         return ours.site(workload.first(int(entries)), f"file:{directory}")[0]
+    if name == "middleware":
+        directory, entries = arguments
+        return ours.middleware(int(entries), f"file:{directory}")
     return peers.peer(name, workload.first(int(arguments[0]))).wsgi
 
 

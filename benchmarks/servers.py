@@ -1,9 +1,11 @@
-"""Applications under gunicorn, in processes of their own, and a client that counts bytes and time."""
+"""Applications under gunicorn, files under nginx, in processes of their own, and a client that counts and times."""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,16 +14,34 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from .workload import HOST
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0  # seconds to wait for an answer
+NGINX = """{user} worker_processes 1; daemon off; pid {place}/nginx.pid; error_log {place}/error.log;
+events {{ worker_connections 64; }}
+http {{
+    access_log off; sendfile on;
+    client_body_temp_path {place}/1; proxy_temp_path {place}/2; fastcgi_temp_path {place}/3;
+    uwsgi_temp_path {place}/4; scgi_temp_path {place}/5;
+    server {{
+        listen 127.0.0.1:{port};
+        location = /other {{ return 200 "Hello, World!"; }}
+        location / {{
+            root {files};
+            gzip_static on; gzip_vary on;
+            types {{ "application/xml; charset=utf-8" xml; application/gzip gz; }}
+        }}
+    }}
+}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A gunicorn master with one sync worker on a port of the loopback interface."""
+    """A master, of gunicorn or nginx, with one worker on a port of the loopback interface."""
 
     port: int
     worker: int
@@ -90,3 +110,35 @@ def serving(app: str, *arguments: str) -> Iterator[Server]:
             yield Server(**json.loads(line))
         finally:
             process.terminate()
+
+
+def nginx_program() -> str | None:
+    """Where nginx is, also if it is where only administrators look; None if it is not installed."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+@contextmanager
+def nginx(program: str, files: Path) -> Iterator[Server]:
+    """nginx on the exported *files* until the block is left, configured as the documentation has it."""
+    with TemporaryDirectory() as place, started_nginx(program, files, Path(place)) as (process, port):
+        try:
+            Server(port, process.pid).ask("/other")  # answered once the worker is there
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            yield Server(port, int(children[0]))
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def started_nginx(program: str, files: Path, place: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Its master process, and the port that it takes over while it listens already, so that nobody has to poll."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port, inherited = listening.getsockname()[1], listening.fileno()
+        user = "user root;" if os.geteuid() == 0 else ""  # or its worker could not read a private directory
+        (place / "nginx.conf").write_text(NGINX.format(user=user, place=place, port=port, files=files))
+        command = [program, "-p", str(place), "-e", f"{place}/error.log", "-c", f"{place}/nginx.conf"]
+        environ = {**os.environ, "NGINX": f"{inherited};"}
+        process = subprocess.Popen(command, env=environ, pass_fds=[inherited], stderr=subprocess.DEVNULL)
+    with process:
+        yield process, port

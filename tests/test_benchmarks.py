@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.large_app import RULES, addresses, large_app
 from benchmarks.rounds import Timings, clocked, timings
+from benchmarks.routes import forget, walk
 from benchmarks.tables import Table, Target, shown
+from flask_sitemapx.sources.view_code import is_demand
 
 
 def test_a_ratio_is_the_median_of_the_ratios_within_each_round() -> None:
@@ -102,6 +105,30 @@ def test_a_quick_run_prints_its_tables_and_writes_them_as_json(
     assert [table["title"] for table in written["tables"]] == ["urls, path only", "urls, with query"]
     assert all(f"## {table['title']}" in printed for table in written["tables"])
     assert "Python" in written["environment"]
+
+
+def test_the_large_application_is_mixed_as_it_says() -> None:
+    app = large_app()
+    paths = [rule.rule for rule in app.url_map.iter_rules()]
+    assert len(paths) == len(set(paths)) == RULES
+    assert 0.6 < sum("<" in path for path in paths) / RULES < 0.7
+    reasons = [answer.reason for answer in walk(app).explained()]
+    for said in ("template", "guarded", "word", "JSON", "redirects", "a file", "GET", "it needs"):
+        assert any(said in reason for reason in reasons), said
+    assert len({view.__code__ for view in app.view_functions.values()}) > RULES / 2
+
+
+def test_the_rules_that_url_for_is_called_for_are_from_all_over_the_map() -> None:
+    app = large_app()
+    calls = list(addresses(app, 200))
+    assert len({endpoint for endpoint, _ in calls}) == 200
+    assert {endpoint.partition(".")[0] for endpoint, _ in calls} >= {"site", "auth", "desk", "admin", "api"}
+
+
+def test_a_walk_starts_with_empty_caches() -> None:
+    is_demand("require_login")
+    forget()
+    assert is_demand.cache_info().currsize == 0
 
 
 def test_an_unknown_benchmark_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:

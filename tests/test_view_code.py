@@ -20,6 +20,11 @@ response: Any = None
 g: Any = None
 
 
+def test_every_word_of_a_demand_has_one_of_the_pieces_that_are_looked_for_first():
+    words = view_code._DEMANDS | view_code._TESTS
+    assert [word for word in words if not any(piece in word for piece in view_code.DEMANDING)] == []
+
+
 def facts(function):
     return code_facts(function.__code__)
 

@@ -92,7 +92,7 @@ class Judge:
         self._segments = frozenset(word[1:] for word in self._words if word.startswith("/"))
         self._listened_for = self._words | {word for segment in self._segments for word in re.split("[-_.]", segment)}
         self._facts: dict[int, tuple[CodeType, CodeFacts]] = {}
-        self._shut: dict[Any, str | None] = {}
+        self._shut: dict[str, str | None] = {}
         self._templates: bool | None = None
 
     def verdict(self, rule: Rule) -> tuple[bool, str]:
@@ -111,9 +111,11 @@ class Judge:
 
     def _named(self, path: str, endpoint: str) -> str | None:
         said = f"{path} {endpoint}"
-        for separator in "/-_.+":  # a third of the time that a regular expression takes
-            said = said.replace(separator, " ")
-        words = said.split() if said.islower() else f"{said} {_CAMEL.sub(' ', said)}".lower().split()
+        text = said.lower()
+        if text != said:
+            text = f"{text} {_CAMEL.sub(' ', said).lower()}"
+        # A chain takes a third of the time of a regular expression.
+        words = text.replace("/", " ").replace("-", " ").replace("_", " ").replace(".", " ").replace("+", " ").split()
         if not self._listened_for.isdisjoint(words) and (reason := self._heard(words, path)):
             return reason
         if "/_" in path or "/." in path:
@@ -131,12 +133,10 @@ class Judge:
     # By what runs before it
 
     def _gate(self, endpoint: str) -> str | None:
-        owners = [None, *blueprints_of(endpoint)] if "." in endpoint else [None]
-        return next((reason for owner in owners if (reason := self._shut_by(owner))), None)
-
-    def _shut_by(self, owner: str | None) -> str | None:
+        owner = endpoint.rpartition(".")[0]
         if owner not in self._shut:
-            found = next(filter(None, map(self._refusal, self._gates.get(owner, ()))), None)
+            gates = [gate for name in (None, *blueprints_of(endpoint)) for gate in self._gates.get(name, ())]
+            found = next(filter(None, map(self._refusal, gates)), None)
             self._shut[owner] = f"before_request asks for a log-in: {found}" if found else None
         return self._shut[owner]
 
@@ -257,9 +257,10 @@ def _decorators(owner: type) -> Iterator[Any]:
 def _checks(owner: type) -> Iterator[str]:
     """The names of methods of *owner* that frameworks call to ask whether somebody may see a view."""
     for name, value in vars(owner).items():
-        words = name.lower().strip("_").split("_")
-        if isinstance(value, FunctionType) and (words[0] in ("is", "can", "check") and is_guard(name)):
-            yield name
+        if isinstance(value, FunctionType):
+            verb = name.lower().strip("_").partition("_")[0]
+            if verb in ("is", "can", "check") and is_guard(name):
+                yield name
 
 
 def _names_template(view: Any) -> bool:

@@ -45,9 +45,6 @@ class Globs:
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self._patterns = [(pattern, re.compile(translate(pattern)).match) for pattern in patterns]
 
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
-
     def found(self, rule: Rule) -> str | None:
         names = [rule.endpoint, rule.rule, *blueprints_of(rule.endpoint)]
         return next((pattern for pattern, match in self._patterns if any(map(match, names))), None)
@@ -80,8 +77,8 @@ class Routes:
         self._own = own
         self._marked_only = marked_only
         self._judge = judge
-        self._include = Globs(include)
-        self._exclude = Globs(exclude)
+        self._include = Globs(include) if include else None
+        self._exclude = Globs(exclude) if exclude else None
         self._inject = inject
         self._shared: set[str] = set()
         converters = adapter.map.converters.items()
@@ -127,11 +124,17 @@ class Routes:
         rules = self._adapter.map.iter_rules()  # many, and most are told by their text, without a look at anything else
         if self._inject:
             return list(rules)
-        return [rule for rule in rules if "<" not in rule.rule or rule.defaults or self._listing(rule.rule)]
+        return [
+            rule
+            for rule in rules
+            if "<" not in (path := rule.rule) or rule.defaults or ("(" in path and self._listing(path))
+        ]
 
     def _decisions(self, rules: list[Rule]) -> list[Decision]:
         """Each rule with the reason, and the values that complete it if it is listed: one rule of each endpoint."""
-        self._shared = {path for path, count in Counter([rule.rule for rule in rules]).items() if count > 1}
+        paths = [rule.rule for rule in rules]
+        is_simple = len(set(paths)) == len(paths)
+        self._shared = set() if is_simple else {path for path, count in Counter(paths).items() if count > 1}
         decisions: list[Decision] = []
         chosen: dict[str, int] = {}
         for rule in rules:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from opcode import opname
+from opcode import opmap, opname
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -31,13 +31,15 @@ _SUBJECTS = vocabulary("access accessible admin admins scope scopes token tokens
 _PERSONS = vocabulary("user users session member account owner key team subscription")
 _DEMANDS = vocabulary("required require requires requiring only need needs")
 _TESTS = vocabulary("must check ensure enforce verify")
+DEMANDING = ("requir", "only", "need", "must", "check", "ensure", "enforce", "verify")
+"""Each name of a demand has one of these in it: codes without any, which are the most, need no look at single names."""
 _QUESTIONS = vocabulary("has is can")
 _WAIVERS = vocabulary("csrf xsrf optional optionally exempt public anonymous skip no not without un bypass")
 _FACTORIES = vocabulary("create init register make build setup configure routes views blueprint bp app")
 _REFUSALS = vocabulary("Unauthorized Forbidden UNAUTHORIZED FORBIDDEN unauthorized NotAuthorized PermissionDenied")
 _PROGRAM_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LOGIN = re.compile(r"log_?in\b|sign_?in\b|logon\b|\b(?:auth|oauth|sso)\b", re.IGNORECASE)
-_HTML = re.compile(r"\.(?:html?|j2|jinja2?)\b|<(?:!doctype|html|body|head|h[1-6]|div|p)\b", re.IGNORECASE)
+_LOGIN = re.compile(r"log_?in\b|sign_?in\b|logon\b|\b(?:auth|oauth|sso)\b")  # in lower case, as the next
+_HTML = re.compile(r"\.(?:html?|j2|jinja2?)\b|<(?:!doctype|html|body|head|h[1-6]|div|p)\b")
 _OTHER_MEDIA = re.compile(
     r"^(?:(?:application/(?!xhtml|x-www)|text/(?!html)|image/)[\w.+-]+|[\w/-]+\.(?:xml|txt|rss|js|css))$", re.MULTILINE
 )
@@ -45,6 +47,7 @@ _DATA = re.compile(r"(?:typing\.)?(?:dict|list|mapping|sequence)\b|.*json", re.I
 _FOUNDATIONS = frozenset(("abc", "builtins", "flask", "functools", "jinja2", "typing", "werkzeug"))
 _WRITES = frozenset(("post", "put", "patch", "delete"))
 _DISPLAYS = vocabulary("BUILD_MAP BUILD_CONST_KEY_MAP BUILD_LIST DICT_UPDATE DICT_MERGE LIST_EXTEND LIST_APPEND")
+_DISPLAY_NUMBERS = frozenset(opmap[name] for name in _DISPLAYS if name in opmap)
 _HAS_DOCSTRING = 0x4000000  # CO_HASDOCSTRING, since Python 3.13; before, the first constant is the docstring or None
 
 
@@ -56,17 +59,21 @@ class CodeFacts(NamedTuple):
     answers: str | None
 
 
+_SHOWS = CodeFacts(None, True, None)
+
+
 def code_facts(code: CodeType) -> CodeFacts:
     """What *code* and the functions inside it tell."""
     names, texts, numbers = _vocabulary_of(code)
     said, text = " ".join(names).lower(), "\n".join(texts)
     if guard := _guard(code, names, numbers, said, text):
         return CodeFacts(guard, False, None)
-    if ".html" in text or _HTML.search(text) or ("text/html" in text and "json" not in said):
-        return CodeFacts(None, True, None)
-    media = _OTHER_MEDIA.search(text) if "/" in text or "." in text else None
+    may_tell = "." in text or "<" in text or "/" in text  # what HTML, types and names of files have
+    if may_tell and (".html" in text or _HTML.search(text.lower()) or ("text/html" in text and "json" not in said)):
+        return _SHOWS
+    media = _OTHER_MEDIA.search(text) if may_tell else None
     if media is None and _renders(names, said):
-        return CodeFacts(None, True, None)
+        return _SHOWS
     return CodeFacts(None, False, _answers(said, media.group() if media else None))
 
 
@@ -87,9 +94,10 @@ def parts_of(view: Any) -> Parts:
     queue, seen = [view], {id(view)}
     for step in queue:
         if len(queue) < MOST_PARTS:
-            fresh = {id(inner): inner for inner in _inside(step, parts)}
-            queue += [inner for key, inner in fresh.items() if key not in seen]
-            seen |= fresh.keys()
+            for inner in _inside(step, parts):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    queue.append(inner)
     return parts
 
 
@@ -110,8 +118,7 @@ def _inside(step: Any, parts: Parts) -> Iterator[Any]:
     else:
         parts.owners.append(kind)
         yield from filter(_is_program, [vars(kind).get("__call__")])
-    own = own_attributes(step)
-    if not issubclass(kind, type):
+    if not issubclass(kind, type) and (own := step.__dict__ if kind is FunctionType else own_attributes(step)):
         yield from (own[name] for name in ("view_class", "__wrapped__") if own.get(name) is not None)
 
 
@@ -133,8 +140,9 @@ def _cell_contents(function: FunctionType) -> Iterator[Any]:
 
 def _is_program(value: Any) -> bool:
     kind = type(value)
-    is_class = issubclass(kind, type) and not is_foundation(value)
-    return is_class or kind in (FunctionType, MethodType) or issubclass(kind, partial)
+    if issubclass(kind, type):
+        return not is_foundation(value)
+    return kind is FunctionType or kind is MethodType or issubclass(kind, partial)
 
 
 def _methods(view_class: type) -> Iterator[FunctionType]:
@@ -151,6 +159,7 @@ def is_foundation(owner: type) -> bool:
     return _is_of_foundation(owner.__module__)
 
 
+@lru_cache(4096)
 def _is_of_foundation(module: object) -> bool:
     package = package_of(module)
     return package in _FOUNDATIONS or package in sys.stdlib_module_names
@@ -198,9 +207,14 @@ def _guard(code: CodeType, names: Collection[str], numbers: Collection[int], sai
         return "401"
     if 403 in numbers and "abort" in names:
         return "abort(403)"
-    if "redirect" in said and _LOGIN.search(f"{said.replace('_', ' ')}\n{text}"):
+    if "redirect" in said and _speaks_of_login(f"{said.replace('_', ' ')}\n{text.lower()}"):
         return "a redirect to log in"
-    return next(filter(is_demand, names), None)
+    return next(filter(is_demand, names), None) if any(map(said.__contains__, DEMANDING)) else None
+
+
+def _speaks_of_login(text: str) -> bool:
+    # Most texts hold none of these, which is told in a tenth of the time of a search.
+    return any(map(text.__contains__, ("log", "sign", "auth", "sso"))) and _LOGIN.search(text) is not None
 
 
 def _guard_around(code: CodeType) -> str | None:
@@ -214,24 +228,25 @@ def _guard_around(code: CodeType) -> str | None:
 # Pages and other answers
 
 
-def _vocabulary_of(code: CodeType) -> tuple[tuple[str, ...], list[str], list[int]]:
+def _vocabulary_of(code: CodeType) -> tuple[list[str], list[str], list[int]]:
     """Global names and attributes, texts and numbers in *code* and in the functions inside it; no docstrings."""
-    names, texts, numbers = code.co_names + code.co_freevars, [], []
+    names: list[str] = []
+    constants: list[Any] = []
+    _collect(code, names, constants)
+    texts = [constant for constant in constants if type(constant) is str]
+    return names, texts, [constant for constant in constants if type(constant) is int]
+
+
+def _collect(code: CodeType, names: list[str], constants: list[Any]) -> None:
+    names += code.co_names + code.co_freevars
     for constant in code.co_consts[1:] if _has_docstring(code) else code.co_consts:
         kind = type(constant)
-        if kind is str:
-            texts.append(constant)
-        elif kind is int:
-            numbers.append(constant)
-        elif kind is tuple:
-            texts += [text for text in constant if type(text) is str]
-            numbers += [number for number in constant if type(number) is int]
+        if kind is tuple:
+            constants += constant
         elif kind is CodeType:
-            inner_names, inner_texts, inner_numbers = _vocabulary_of(constant)
-            names += inner_names
-            texts += inner_texts
-            numbers += inner_numbers
-    return names, texts, numbers
+            _collect(constant, names, constants)
+        else:
+            constants.append(constant)
 
 
 def _has_docstring(code: CodeType) -> bool:
@@ -271,7 +286,10 @@ def returned_data(function: FunctionType) -> str | None:
 
 def _builds_data(code: CodeType) -> bool:
     """Whether what *code* returns is written as a dict or a list, alone or first in a tuple with a status."""
-    operations = [opname[number] for number in code.co_code[::2] if opname[number] != "CACHE"]
+    numbers = code.co_code[::2]
+    if _DISPLAY_NUMBERS.isdisjoint(numbers):
+        return False
+    operations = [opname[number] for number in numbers if opname[number] != "CACHE"]
     ends = [index for index, name in enumerate(operations) if name == "RETURN_VALUE"]
     made = [operations[end - (3 if operations[end - 1] == "BUILD_TUPLE" else 1)] for end in ends]
     return not _DISPLAYS.isdisjoint(made)
@@ -291,8 +309,9 @@ def called(function: FunctionType) -> Iterator[FunctionType]:
 
 def _named_functions(function: FunctionType) -> Iterator[FunctionType]:
     names = function.__code__.co_names
-    own = [function.__globals__.get(name) for name in names]
-    modules = [vars(value) for value in own if type(value) is ModuleType]
-    for value in [*own, *(module.get(name) for module in modules for name in names)]:
+    values = list(map(function.__globals__.get, names))
+    for module in [value for value in values if type(value) is ModuleType]:
+        values += map(vars(module).get, names)
+    for value in values:
         if type(value) is FunctionType and not _is_of_foundation(value.__module__):
             yield value
