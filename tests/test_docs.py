@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
 
 from flask_sitemapx.settings import settings_table
 
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?:^<!-- (GET|flask) ([^\n]+) -->\n+)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"^<!-- (?:GET|flask) ", re.MULTILINE)
+PROGRAMS: list[dict[str, Any]] = []
+"""The names of what ran in this test."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -39,6 +42,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def run(program: list[str], name: str) -> dict[str, Any]:
     """The names that the blocks of *program* define, read from top to bottom."""
     names: dict[str, Any] = {"__name__": "documented"}
+    PROGRAMS.append(names)
     for block in program:
         exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102
     return names
@@ -73,6 +77,12 @@ def pattern(text: str) -> str:
 @pytest.fixture(autouse=True)
 def in_a_directory_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    yield
+    databases = [value for names in PROGRAMS for value in names.values() if isinstance(value, SQLAlchemy)]
+    PROGRAMS.clear()
+    for engines in [engines for database in databases for engines in database._app_engines.values()]:
+        for engine in engines.values():
+            engine.dispose()  # or its connections complain when they are collected
 
 
 @each_page

@@ -107,6 +107,22 @@ def test_values_that_url_defaults_supply_complete_a_rule():
     assert items([Rule("/<lang>/about", endpoint="about")], inject=inject) == [("about", {})]
 
 
+def test_languages_that_a_rule_names_are_all_listed_whatever_url_defaults_would_supply():
+    def inject(endpoint, values):
+        if "lang" not in values:
+            raise AttributeError("lang")
+
+    rules = [Rule("/<any(de, en):lang>/start", endpoint="start")]
+    assert items(rules, inject=inject) == [("start", {"lang": "de"}), ("start", {"lang": "en"})]
+
+
+def test_url_defaults_that_fail_are_no_fault_of_a_rule_that_needs_more():
+    def inject(endpoint, values):
+        raise AttributeError("lang")
+
+    assert items([Rule("/<lang>/products/<slug>", endpoint="product")], inject=inject) == []
+
+
 def test_url_defaults_that_fail_cost_that_rule_only():
     def inject(endpoint, values):
         raise AttributeError("lang")

@@ -106,7 +106,7 @@ class Routes:
         decisions = iter(self._decisions(closed := self._closed()))
         is_closed = set(map(id, closed))
         for rule in self._adapter.map.iter_rules():
-            _, reason, values = next(decisions) if id(rule) in is_closed else (rule, NEEDS, None)
+            _, reason, values = next(decisions) if id(rule) in is_closed else (rule, self._absent(rule) or NEEDS, None)
             if isinstance(values, list):
                 yield self._listed(rule, reason, values)
             else:
@@ -193,17 +193,26 @@ class Routes:
         if not rule.arguments:
             return reason, [{}]
         given = dict(rule.defaults or {})
-        missing = rule.arguments - given.keys()
-        if missing and self._inject:
-            supplied: dict[str, Any] = {}
-            try:
-                self._inject(rule.endpoint, supplied)
-            except Exception as error:
-                return _failed(URL_DEFAULTS, rule, "url_defaults", error)
-            missing -= supplied.keys()
-        choices = {name: _members(rule, name) for name in sorted(missing)}
+        members = {name: _members(rule, name) for name in sorted(rule.arguments - given.keys())}
+        choices = {name: known for name, known in members.items() if known}
         values = [{**given, **dict(zip(choices, row, strict=True))} for row in product(*choices.values())]
-        return (reason, values) if values else (NEEDS, None)
+        if missing := members.keys() - choices.keys():
+            return self._supplied(rule, reason, values, missing)
+        return reason, values
+
+    def _supplied(
+        self, rule: Rule, reason: str, values: Values, missing: set[str]
+    ) -> tuple[str, Values | InvalidEntry | None]:
+        """*values* if url_defaults supply what is *missing* of them."""
+        if self._inject is None:
+            return NEEDS, None
+        supplied = dict(values[0])
+        try:
+            self._inject(rule.endpoint, supplied)
+        except Exception as error:
+            # Of several it would hardly have supplied all, so that this is no fault but a rule for a section.
+            return _failed(URL_DEFAULTS, rule, "url_defaults", error) if len(missing) == 1 else (NEEDS, None)
+        return (reason, values) if missing <= supplied.keys() else (NEEDS, None)
 
     def _answering(self, rule: Rule) -> str | None:
         """The endpoint that answers a GET of the path that *rule* shares with others."""
