@@ -302,7 +302,7 @@ class _Build:
         seen: set[bytes] = set()
         for document in documents:
             for block in _whole_elements(entries(document, URLSET, self._archive.blob)):
-                elements = [element for element in block if not _is_repeated(element, seen)]
+                elements = list(_new_elements(block, seen))
                 writer.write(b"".join(elements), len(elements), [document.lastmod])
         return writer.document(self._changed_at(self._is_first))
 
@@ -358,8 +358,10 @@ def _whole_elements(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield [element + b"</url>\n" for element in elements]
 
 
-def _is_repeated(element: bytes, seen: set[bytes]) -> bool:
-    loc = element[: element.index(b"</loc>")]
-    is_repeated = loc in seen
-    seen.add(loc)
-    return is_repeated
+def _new_elements(elements: list[bytes], seen: set[bytes]) -> Iterator[bytes]:
+    """The elements whose `loc` is not among the *seen*, which then has it."""
+    for element in elements:
+        loc = element[: element.index(b"</loc>")]
+        if loc not in seen:
+            seen.add(loc)
+            yield element
