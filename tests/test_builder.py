@@ -14,7 +14,7 @@ import pytest
 from flask_sitemapx.errors import BuildFailed, Damaged, StoreError
 from flask_sitemapx.protocol.documents import MAX_URLS
 from flask_sitemapx.protocol.entries import Columns
-from flask_sitemapx.snapshots.builder import REPLACED_SECONDS, Builder
+from flask_sitemapx.snapshots.builder import REPLACED_SECONDS, REPLACED_SECONDS_IN_MEMORY, Builder
 from flask_sitemapx.snapshots.compression import zlib_codec
 from flask_sitemapx.snapshots.directory import DirectoryStore
 from flask_sitemapx.snapshots.memory import MemoryStore
@@ -604,6 +604,21 @@ def test_a_clock_that_jumped_back_keeps_nothing_for_ever(site, blog):
     site.clock.now += 1_000_000
     site.build()
     site.clock.now -= 1_000_000
+    site.build()
+    site.build()
+    assert not first & site.blobs()
+
+
+def test_in_memory_what_was_replaced_is_kept_for_a_short_time_only(blog):
+    site = Site(MemoryStore(100_000), blog)
+    site.build()
+    first = site.blobs()
+    blog.items, blog.said = ["/new"], "2"
+    site.build()
+    site.clock.now += REPLACED_SECONDS_IN_MEMORY - 1
+    site.build()
+    assert first & site.blobs()
+    site.clock.now += 1
     site.build()
     site.build()
     assert not first & site.blobs()

@@ -219,6 +219,14 @@ def test_a_duplicate_is_dropped_and_told_within_a_document(size):
     assert told == ["a", "b", "a"]
 
 
+@pytest.mark.parametrize("most", [2, 3, 7, 10])
+def test_small_documents_are_cut_by_what_they_hold_too(most):
+    before, after = (cut(locs(2_000 + more, 1_000 - more), Limits(most)) for more in (0, 1))
+    starts = {start for start, _ in before}
+    assert len(starts - {start for start, _ in after}) < len(starts) / 10
+    assert max(counts(before)) <= most
+
+
 def test_a_duplicate_beyond_a_cut_stays():
     told: list[str] = []
     documents = cut([*locs(10), *locs(10)], Limits(10), 512, told)
