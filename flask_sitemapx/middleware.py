@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from .binding import Application, Binding, Front
-from .errors import ConfigurationError, InvalidEntry
+from .errors import ConfigurationError
 from .extension import KEY, FlaskApplication, Sitemap
 from .protocol.locs import BaseUrl
 from .serving.publisher import ROBOTS_PATH
@@ -114,8 +114,7 @@ class PlainApplication:
         return [*self._registry.sections]
 
     def sources(self, base: BaseUrl, settings: Settings) -> Sequence[SectionSource]:
-        sections = self._registry.sections.values()
-        return [SectionSource(section, NoEndpoints(), endpoint=section.endpoint) for section in sections]
+        return [SectionSource(section, endpoint=section.endpoint) for section in self._registry.sections.values()]
 
     def scope(self, base: BaseUrl) -> AbstractContextManager[None]:
         return nullcontext()
@@ -134,14 +133,6 @@ class PlainApplication:
 
     def empty(self) -> str:
         return "There is nothing to list: no section has entries."
-
-
-class NoEndpoints:
-    """In place of the URLs of endpoints, where there are none: why."""
-
-    def locs(self, endpoint: str, rows: Sequence[Mapping[str, Any]]) -> list[InvalidEntry]:
-        reason = "endpoints of this application are not known; yield a path, or a mapping with a loc"
-        return [InvalidEntry("item-endpoint", endpoint, "no URL can be built", reason)] * len(rows)
 
 
 def _is_served(wsgi_app: Any) -> bool:

@@ -118,7 +118,7 @@ class Refresher:
         return self._served()
 
     def last_good(self) -> Snapshot | None:
-        """The newest snapshot, whatever its age, without waiting for anything."""
+        """The newest snapshot, whatever its age, without waiting for a build."""
         self._look()
         return self._snapshot
 

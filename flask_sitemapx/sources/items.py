@@ -60,7 +60,7 @@ class Items:
             return self._located(run)
         if kind is Mapping and self._endpoint is not None:
             return self._endpoints(self._endpoint, [(self._endpoint, item) for item in run])
-        if isinstance(kind, str) and self._urls is not None:
+        if isinstance(kind, str):
             return self._endpoints(kind, run)
         return Columns([item if kind is InvalidEntry else _refused(kind, item) for item in run])
 
@@ -81,7 +81,9 @@ class Items:
         )
 
     def _endpoints(self, endpoint: str, run: list[tuple[Any, ...]]) -> Columns:
-        assert self._urls is not None
+        if self._urls is None:
+            reason = "endpoints of this application are not known; yield a path, or a mapping with a loc"
+            return Columns([InvalidEntry("item-endpoint", endpoint, "no URL can be built", reason)] * len(run))
         if len(set(map(len, run))) > 1:
             run = [item + (None,) * (5 - len(item)) for item in run]
         _, values, *rest = zip(*run, strict=True)
@@ -144,8 +146,6 @@ def _kind(item: Any) -> Any:
 def _refused(kind: Any, item: Any) -> InvalidEntry:
     if kind is Mapping:
         return InvalidEntry("item-mapping", item, "a mapping has a 'loc', or is of a section with an endpoint")
-    if isinstance(kind, str):
-        return InvalidEntry("item-endpoint", item, "there is no application whose endpoint this is")
     return InvalidEntry("item-form", item, "an item is a URL, (endpoint, values, ...), a mapping or a UrlEntry")
 
 
