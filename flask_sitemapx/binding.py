@@ -19,10 +19,11 @@ from .serving.hosts import Hosts
 from .serving.publisher import ROBOTS_PATH, SITEMAP_PATH, Policy, Publisher
 from .serving.representation import Response
 from .settings import Settings, load_settings
-from .snapshots.builder import Builder, Rules
+from .snapshots.builder import Builder
 from .snapshots.compression import fastest_codec
 from .snapshots.forking import after_fork
 from .snapshots.opening import open_store
+from .snapshots.reading import Rules
 from .snapshots.refresher import Refresher, Timing
 from .snapshots.shards import Limits
 from .snapshots.snapshot import FORMAT, Archive, Snapshot, sha256
@@ -355,7 +356,8 @@ def _site_status(base: BaseUrl, refresher: Refresher, refresh: float) -> dict[st
 
 def _age(snapshot: Snapshot, refresh: float) -> dict[str, Any]:
     age = round(time.time() - snapshot.built_at)
-    documents = [shard.document for section in snapshot.sections.values() for shard in section.shards]
+    shards = [shard for section in snapshot.sections.values() for shard in section.shards]
+    documents = [shard.document for shard in shards if shard.document]
     return {
         "snapshot": snapshot.summary(),
         "age": age,

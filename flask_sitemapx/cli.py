@@ -25,7 +25,7 @@ from .errors import Busy, ConfigurationError, Damaged, InvalidEntry, NotBuilt, S
 from .protocol.documents import URLSET
 from .protocol.locs import BaseUrl
 from .serving.hosts import Site
-from .snapshots.refresher import Refresher
+from .snapshots.refresher import Order, Refresher
 from .snapshots.shards import entries
 from .snapshots.snapshot import SectionState, Snapshot
 
@@ -265,7 +265,7 @@ def _built(binding: Binding, refresher: Refresher, wait: float | None) -> tuple[
     patience = 2 * binding.services().settings.lease if wait is None else wait
     with Watcher(last.count if last else None) as watcher:
         # In a context of its own: url_for in a section says the same whoever asks for the build.
-        build = partial(refresher.build, patience=patience, progress=watcher)
+        build = partial(refresher.build, Order(progress=watcher), patience=patience)
         snapshot = contextvars.Context().run(build)
     if not snapshot.count:
         click.echo(binding.application.empty(), err=True)
@@ -293,9 +293,9 @@ _ELEMENT = re.compile(r"<(loc|lastmod|changefreq|priority)>([^<]*)<")
 
 def _rows(section: SectionState, refresher: Refresher) -> Iterator[list[dict[str, Any]]]:
     """The stored entries of a section as mappings, by the block."""
-    for shard in section.shards:
+    for document in [shard.document for shard in section.shards if shard.document]:
         rest = b""
-        for block in entries(shard.document, URLSET, refresher.blob):
+        for block in entries(document, URLSET, refresher.blob):
             *elements, rest = (rest + block).split(b"</url>\n")
             if elements:
                 yield [_row(element.decode()) for element in elements]
@@ -400,7 +400,7 @@ def _shown_log() -> Iterator[None]:
 
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.endswith(".builder"):  # what that says is in the command's own report
+        if not record.name.endswith((".builder", ".reading")):  # what that says is in the command's own report
             click.echo(record.getMessage(), err=True)
 
 

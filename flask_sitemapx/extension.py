@@ -9,6 +9,7 @@ import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from .serving.publisher import ROBOTS_PATH, SITEMAP_PATH
 from .serving.representation import TEXT
 from .settings import Settings, load_settings
 from .snapshots.snapshot import Snapshot
+from .sources.awaiting import awaited
 from .sources.judgement import WORDS, Judge
 from .sources.registry import ROUTES, Defaults, Mark, Registry, Section
 from .sources.routes import Explained, Routes
@@ -156,7 +158,10 @@ class FlaskApplication:
         routes = self._routes(base, settings)
         urls = UrlBuilder(_adapter(self._app, base), base, self._inject(base))
         sections = [Section(ROUTES, partial(routes.items)), *self._registry.sections.values()]
-        sources = [SectionSource(section, urls, self._view_defaults, self._endpoint(section)) for section in sections]
+        sources = [
+            SectionSource(section, urls, self._view_defaults, self._endpoint(section), self._ensure_sync)
+            for section in sections
+        ]
         self._announce_open(routes, sources)
         return sources
 
@@ -202,7 +207,7 @@ class FlaskApplication:
         judge = Judge(app.view_functions, app.before_request_funcs, settings.words or WORDS)
         return Routes(
             _adapter(app, base),
-            self._mark,
+            self._answering_mark,
             has_view=app.view_functions.__contains__,
             own=f"{KEY}.",
             marked_only=settings.routes == "marked",
@@ -217,6 +222,19 @@ class FlaskApplication:
 
     def _mark(self, endpoint: str) -> Mark | None:
         return self._registry.mark(self._app.view_functions.get(endpoint))
+
+    def _answering_mark(self, endpoint: str) -> Mark | None:
+        """The mark of *endpoint*, whose *when* gives an answer even if it is a coroutine function."""
+        mark = self._mark(endpoint)
+        if mark is None or (when := mark.when) is None:
+            return mark
+        return replace(mark, when=lambda: awaited(when(), self._ensure_sync))
+
+    def _ensure_sync(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            return self._app.ensure_sync(function)
+        except RuntimeError as error:  # Flask's, where asgiref is missing
+            raise ConfigurationError(f"{error} To do so: pip install 'flask-sitemapx[async]'") from error
 
     def _view_defaults(self, endpoint: str) -> Defaults | None:
         mark = self._mark(endpoint)

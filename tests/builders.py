@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from flask_sitemapx.protocol.entries import Columns
-from flask_sitemapx.snapshots.builder import Builder, Rules
+from flask_sitemapx.snapshots.builder import Builder
 from flask_sitemapx.snapshots.compression import zlib_codec
 from flask_sitemapx.snapshots.directory import DirectoryStore
+from flask_sitemapx.snapshots.reading import Rules
 from flask_sitemapx.snapshots.refresher import Refresher, Timing
 from flask_sitemapx.snapshots.shards import Limits
 from flask_sitemapx.snapshots.snapshot import Archive
-from tests.section_sources import BASE
+from tests.section_sources import BASE, WholeSource
 
 SECTIONS = ("articles", "products")
 ENTRIES = 300
@@ -26,16 +27,13 @@ LEASE = 0.2
 KILLS = 50
 
 
-class Generation:
+class Generation(WholeSource):
     """A section all of whose paths begin with the name of the generation."""
 
     def __init__(self, section: str, generation: str, before_batch: Callable[[], object] = lambda: None) -> None:
         self.name = section
         self._generation = generation
         self._before_batch = before_batch
-
-    def version(self) -> None:
-        return None
 
     def columns(self) -> Iterator[Columns]:
         for start in range(0, ENTRIES, 50):

@@ -9,10 +9,12 @@ from typing import Any
 from flask_sitemapx.protocol.documents import URLSET
 from flask_sitemapx.protocol.entries import Columns
 from flask_sitemapx.protocol.locs import BaseUrl
-from flask_sitemapx.snapshots.builder import Builder, Rules
+from flask_sitemapx.snapshots.builder import Builder
 from flask_sitemapx.snapshots.compression import decompressed, zlib_codec
+from flask_sitemapx.snapshots.reading import Rules
 from flask_sitemapx.snapshots.shards import Limits, entries
 from flask_sitemapx.snapshots.snapshot import BLANK, Archive, Document, Snapshot
+from flask_sitemapx.sources.parts import NamedPart, Past, Plan, Source
 
 BASE = BaseUrl.parse("https://example.com")
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -29,7 +31,29 @@ class Clock:
         return self.now
 
 
-class ListSource:
+class WholeSource:
+    """A section in one part, which has a name, a version and columns."""
+
+    name: str
+
+    def version(self) -> str | None:
+        return None
+
+    def columns(self) -> Iterator[Columns]:
+        raise NotImplementedError
+
+    def rule(self) -> str | None:
+        return None
+
+    def plan(self, past: Past) -> Plan:
+        known = next((part.version for part in past.parts), None)
+        return Plan([NamedPart("", self.columns, self.version(), None if past.is_touched else known, is_cut=True)])
+
+    def part(self, key: str, following: str | None) -> NamedPart:
+        return NamedPart(key, self.columns, is_cut=True)
+
+
+class ListSource(WholeSource):
     """A section of paths, each alone or with a `lastmod`."""
 
     def __init__(self, name: str, *items: Any, version: str | None = None) -> None:
@@ -56,8 +80,8 @@ class ListSource:
 class Site:
     """Sections, rules and a builder on a store, and what a reader sees of them."""
 
-    def __init__(self, store: Any, *sources: ListSource, urls: int = 8, **rules: Any) -> None:
-        self.sources = list(sources)
+    def __init__(self, store: Any, *sources: Source, urls: int = 8, **rules: Any) -> None:
+        self.sources: list[Any] = list(sources)
         self.clock = Clock()
         self.rules = Rules(Limits(urls), **rules)
         self.archive = Archive(store, "site")
@@ -83,7 +107,7 @@ class Site:
         return self.snapshot.document
 
     def numbers(self, section: str) -> list[int]:
-        return [shard.number for shard in self.snapshot.sections[section].shards]
+        return [shard.number for shard in self.snapshot.sections[section].listed]
 
     def text(self, document: Document) -> str:
         pieces = (self.archive.blob(digest) for digest, _ in document.pieces)
@@ -95,7 +119,7 @@ class Site:
 
     def listed(self, section: str) -> list[str]:
         """The paths in a section's shards, in order."""
-        documents = [shard.document for shard in self.snapshot.sections[section].shards]
+        documents = [shard.document for shard in self.snapshot.sections[section].shards if shard.document]
         return [
             path for document in documents for path in paths(b"".join(entries(document, URLSET, self.archive.blob)))
         ]

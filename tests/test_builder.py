@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from flask_sitemapx.errors import BuildFailed, Damaged, StoreError
-from flask_sitemapx.protocol.documents import MAX_URLS
 from flask_sitemapx.protocol.entries import Columns
 from flask_sitemapx.snapshots.builder import REPLACED_SECONDS, REPLACED_SECONDS_IN_MEMORY, Builder
 from flask_sitemapx.snapshots.compression import zlib_codec
 from flask_sitemapx.snapshots.directory import DirectoryStore
 from flask_sitemapx.snapshots.memory import MemoryStore
 from flask_sitemapx.snapshots.shards import Limits
-from flask_sitemapx.snapshots.snapshot import BLANK, Archive
+from flask_sitemapx.snapshots.snapshot import BLANK, Archive, Document, Snapshot
 from tests.section_sources import BASE, DATE, ListSource, Site, numbered, paths
 
 
@@ -356,7 +355,7 @@ def test_a_shard_that_splits_gets_two_new_numbers_and_the_old_one_is_served_for_
     site = Site(store, blog, grace=1_000, always_index=True)
     site.build()
     assert site.numbers("blog") == [1]
-    old = site.snapshot.sections["blog"].shards[0].document
+    old = site.snapshot.sections["blog"].shards[0]
     blog.items[1:1] = numbered(3, start=4)
     site.build()
     assert site.numbers("blog") == [2, 3]
@@ -364,14 +363,15 @@ def test_a_shard_that_splits_gets_two_new_numbers_and_the_old_one_is_served_for_
     site.clock.now += 999
     site.build()
     assert site.snapshot.shard("blog", 1) == old
-    assert len(paths(site.text(old))) == 4
+    assert old.document is not None
+    assert len(paths(site.text(old.document))) == 4
     site.clock.now += 1
     site.build()
     assert site.snapshot.shard("blog", 1) is None
     site.clock.now += REPLACED_SECONDS
     site.build()
     with pytest.raises(Damaged):
-        site.text(old)
+        site.text(old.document)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -555,12 +555,64 @@ def test_an_index_that_is_wanted_always_lists_one_shard(store, blog):
     assert site.front() == ["/sitemap-blog-1.xml"]
 
 
-def test_more_shards_than_an_index_holds_fail_the_build(site, monkeypatch):
-    assert MAX_URLS == 50_000
-    monkeypatch.setattr(f"{Builder.__module__}.MAX_URLS", 2)
-    site.rules = replace(site.rules, limits=Limits(1))
-    with pytest.raises(BuildFailed, match="more than the 2 sitemaps that an index holds"):
+def test_more_sitemaps_than_an_index_holds_are_in_several_indexes(store):
+    assert Limits(1).sitemaps == 50_000  # sitemaps.org
+    a, b = ListSource("a", *numbered(5)), ListSource("b", *numbered(1, start=5))
+    site = Site(store, a, b)
+    site.rules = replace(site.rules, limits=Limits(1, sitemaps=2))
+    site.build()
+    expected = {
+        1: ["/sitemap-a-1.xml", "/sitemap-a-2.xml"],
+        2: ["/sitemap-a-3.xml", "/sitemap-a-4.xml"],
+        3: ["/sitemap-a-5.xml"],
+        4: ["/sitemap-b-1.xml"],
+    }
+    assert indexed(site) == expected
+    assert site.front() == expected[1]
+    again = Archive(store, "site").latest(None)
+    assert again == site.snapshot
+
+
+def test_a_sitemap_stays_in_its_index_while_others_come_and_go(store):
+    a, b = ListSource("a", *numbered(3)), ListSource("b", *numbered(1, start=50))
+    site = Site(store, a, b)
+    site.rules = replace(site.rules, limits=Limits(1, sitemaps=2))
+    site.build()
+    before = indexed(site)
+    a.items = ["/new", *numbered(4)]
+    site.build()
+    after = indexed(site)
+    assert after[3] == before[3] == ["/sitemap-b-1.xml"]
+    places = {path: number for number, listed in before.items() for path in listed}
+    assert all(places.get(path, number) == number for number, listed in after.items() for path in listed)
+    assert len(places.keys() & {path for listed in after.values() for path in listed}) > 1
+    a.items = []
+    site.build()
+    assert indexed(site) == {}
+    assert site.front() == ["/sitemap-b-1.xml"]
+
+
+def test_only_the_index_of_what_changed_changes(store):
+    a, b = ListSource("a", *numbered(4)), ListSource("b", ("/b", "2026-01-01"))
+    site = Site(store, a, b)
+    site.rules = replace(site.rules, limits=Limits(1, sitemaps=2))
+    before = site.build().indexes
+    b.items = [("/b", "2026-01-02")]
+    site.clock.now += 60
+    after = site.build().indexes
+    assert [index.document.etag for index in before[:2]] == [index.document.etag for index in after[:2]]
+    assert before[2].document.etag != after[2].document.etag
+
+
+def test_an_index_of_more_bytes_than_allowed_fails_the_build(site):
+    site.rules = replace(site.rules, limits=Limits(1, size=300))
+    with pytest.raises(BuildFailed, match="an index of 3 sitemaps has .* bytes, more than the 300"):
         site.build()
+
+
+def indexed(site: Site) -> dict[int, list[str]]:
+    """The paths in each of several indexes."""
+    return {index.number: paths(site.text(index.document)) for index in site.snapshot.indexes}
 
 
 def test_a_merged_front_finds_long_entries_whole(store):
@@ -663,6 +715,10 @@ def test_a_cold_builder_removes_what_another_left(site):
 # Damage
 
 
+def documents(snapshot: Snapshot) -> list[Document | None]:
+    return [shard.document for section in snapshot.sections.values() for shard in section.shards]
+
+
 def test_after_damage_all_is_stored_again_and_keeps_its_dates(store):
     site = Site(store, ListSource("a", *numbered(20), version="1"), always_index=True)
     before = site.build()
@@ -672,7 +728,7 @@ def test_after_damage_all_is_stored_again_and_keeps_its_dates(store):
     with pytest.raises(Damaged):
         site.archive.blob(site.document.pieces[0][0])
     after = site.build(damaged=True)
-    assert after.sections["a"].shards == before.sections["a"].shards
+    assert documents(after) == documents(before)
     assert after.document == before.document
     assert site.listed("a") == numbered(20)
     again = Archive(store, "site").latest(None)

@@ -1102,7 +1102,9 @@ def large(tmp_path: Path, **config: Any) -> tuple[Flask, Sitemap, list[Path]]:
     app = shop(SITEMAP_STORE=f"file:{tmp_path}", **config)
     sitemap = Sitemap(app)
     section(sitemap, *(f"/{random.Random(number).randbytes(800).hex()}" for number in range(1_000)))
-    document = sitemap.build(app).shard("articles", 1)
+    shard = sitemap.build(app).shard("articles", 1)
+    assert shard is not None
+    document = shard.document
     assert document is not None
     assert len(document.pieces) > 1
     return app, sitemap, [next(tmp_path.rglob(digest)) for digest, _ in document.pieces]

@@ -79,8 +79,8 @@ def generation(snapshot: Snapshot, archive: Archive) -> str:
     site = Site(archive.store)
     site.snapshot, site.archive = snapshot, archive
     listed = [address(path) for path in site.front()]
-    documents = [snapshot.shard(section, number) for section, number in listed]
-    found = [path for document in documents for path in paths(whole(document, archive))]
+    shards = [snapshot.shard(section, number) for section, number in listed]
+    found = [path for shard in shards if shard for path in paths(whole(shard.document, archive))]
     generations = {path.split("/")[1] for path in found}
     assert len(found) == len(SECTIONS) * ENTRIES, f"{len(found)} entries in set {snapshot.number}"
     assert len(generations) == 1, f"generations {generations} in set {snapshot.number}"

@@ -343,12 +343,14 @@ def test_an_empty_manifest_is_a_damaged_one_and_built_anew(process, store):
 
 
 def test_a_site_is_known_to_be_empty_only_while_its_set_is_fresh(process):
-    assert not process.refresher.is_empty()
+    assert process.refresher.known() is None
     process.source.items = []
     process.refresher.current()
-    assert process.refresher.is_empty()
+    known = process.refresher.known()
+    assert known is not None
+    assert known.document is None
     process.pass_time(HOUR)
-    assert not process.refresher.is_empty()
+    assert process.refresher.known() is None
 
 
 def test_a_store_that_is_silent_holds_up_one_request_and_no_other(process, store, monkeypatch):

@@ -56,18 +56,22 @@ def archive(store) -> Archive:
 def document(name: str = "a", **values: Any) -> Document:
     digest = sha256(name.encode())
     given = {"entries": 3, "length": 300, "origins": 0, "entries_hash": digest, "lastmod": None, "changed_at": None}
-    return Document(**{**given, "gzip_etag": digest[:32], "pieces": ((digest, 100), (digest[::-1], 20)), **values})
+    return Document(**{**given, "gzip_etag": digest[:32], "stored": f"{digest}:100 {digest[::-1]}:20", **values})
+
+
+def shard(number: int, document: Document | None, start: str = "", end: str = "") -> Shard:
+    return Shard(number, "", start, end, "v", 7.0, document)
 
 
 def section(*names: str, **values: Any) -> SectionState:
     cuts = ["", *names[1:], ""]
-    shards = tuple(Shard(at + 1, cuts[at], cuts[at + 1], document(name)) for at, name in enumerate(names))
+    shards = tuple(shard(at + 1, document(name), cuts[at], cuts[at + 1]) for at, name in enumerate(names))
     return SectionState(shards=shards, pages=page_hashes(shards), next_number=len(names) + 1, **values)
 
 
 def snapshot(number: int, **sections: SectionState) -> Snapshot:
     return Snapshot(
-        number, 1000.5, "print", document("front", changed_at="2027-01-01"), True, sections, {"ff": 2.5}, 1.5
+        number, 1000.5, "print", document("front", changed_at="2027-01-01"), True, sections, (), {"ff": 2.5}, 1.5
     )
 
 
@@ -76,9 +80,9 @@ def manifest(number: int) -> str:
 
 
 def test_what_was_published_is_read_by_another_process(store, archive):
-    retired = ((Shard(9, "x", "y", document("r")), 2000.0),)
-    problems = {"loc-fragment": [1, "'/a#b'"]}
-    blog = section("a", "b", version="v", token="t", read_at=7.0, retired=retired, problems=problems)
+    retired = ((shard(9, document("r"), "x", "y"), 2000.0),)
+    faults = {"": {"loc-fragment": [1, "'/a#b'"]}}
+    blog = section("a", "b", rule="r", memo="m", token="t", read_at=7.0, retired=retired, faults=faults)
     published = snapshot(1, blog=blog, shop=section("c", error="OSError: x", failures=3), empty=section())
     assert archive.publish(published)
     assert Archive(store, "site").latest(None) == published
@@ -111,22 +115,22 @@ def test_a_head_that_is_behind_is_caught_up_with(store, archive):
 
 
 def test_documents_are_found_by_published_number_also_retired_ones():
-    retired = ((Shard(1, "", "", document("old")), 2000.0), (Shard(2, "", "", document("older")), 2000.0))
+    retired = ((shard(1, document("old")), 2000.0), (shard(2, document("older")), 2000.0))
     found = snapshot(1, blog=replace(section("a"), retired=retired))
-    assert found.shard("blog", 1) == document("a")
-    assert found.shard("blog", 2) == document("older")
+    assert found.shard("blog", 1) == shard(1, document("a"))
+    assert found.shard("blog", 2) == shard(2, document("older"))
     assert found.shard("blog", 3) is None
     assert found.shard("shop", 1) is None
 
 
 def test_what_a_snapshot_needs_are_its_pieces_and_pages():
-    blog = replace(section("a"), retired=((Shard(2, "", "", document("old")), 2000.0),))
+    blog = replace(section("a"), retired=((shard(2, document("old")), 2000.0),))
     digests = [sha256(name) for name in (b"a", b"old", b"front")]
     assert snapshot(1, blog=blog).blobs() == {*digests, *(digest[::-1] for digest in digests), *blog.pages}
 
 
 def test_a_summary_is_plain_values():
-    blog = section("a", "b", problems={"priority": [2, "7"]})
+    blog = section("a", "b", faults={"": {"priority": [2, "7"]}})
     summary = snapshot(4, blog=blog, shop=section("c", error="OSError: x", failures=2)).summary()
     assert json.loads(json.dumps(summary)) == summary
     assert summary["number"] == 4

@@ -11,13 +11,15 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ..errors import BuildFailed, Damaged, NotBuilt, StoreError
+from werkzeug.wsgi import ClosingIterator
+
+from ..errors import BuildFailed, Damaged, NotBuilt, SitemapError, StoreError
 from ..protocol.locs import BaseUrl
 from ..protocol.robots import Robots
-from ..snapshots.compression import Codec, compressed, decompressed
+from ..snapshots.compression import Codec, compressed, decompressed, flushed
 from ..snapshots.refresher import Refresher
 from ..snapshots.shards import BLOCK
-from ..snapshots.snapshot import Document, sha256
+from ..snapshots.snapshot import Document, Shard, Snapshot, sha256
 from .hosts import BadHost, Hosts, Site
 from .representation import TEXT, VARY, Headers, Representation, Response, accepted_coding, refusal, respond
 
@@ -27,9 +29,12 @@ XML = "application/xml; charset=utf-8"
 GZIP = "application/gzip"
 SITEMAP_PATH = "/sitemap.xml"
 ROBOTS_PATH = "/robots.txt"
+INDEX = "index"
+"""What stands in the place of a section's name in the addresses of the second index and those after it."""
 PREPARED = 512
 """As many documents are kept with their headers; to prepare one again takes microseconds."""
 # One address per shard: no sign, no leading zero, ASCII only, and no number that takes long to read.
+_NOINDEX = ("X-Robots-Tag", "noindex")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -102,14 +107,15 @@ class Publisher:
     def robots_txt(self, site: Site) -> Representation:
         """``/robots.txt`` of *site*: it waits for nothing, and names the sitemap unless that is known to be empty."""
         version = self._robots.version
-        if self._disallow_all or self._is_empty(site.base):
-            return self._kept_robots_txt(version, None)
-        return self._kept_robots_txt(version, f"{site.fill.decode() or site.base.text}{SITEMAP_PATH}")
+        if self._disallow_all:
+            return self._kept_robots_txt(version)
+        root = site.fill.decode() or site.base.text
+        return self._kept_robots_txt(version, *(f"{root}{path}" for path in self._indexes(site.base)))
 
     def _is_ours(self, found: Address, environ: dict[str, Any]) -> bool:
         if found is ROBOTS:
             return self._has_robots(environ.get("SCRIPT_NAME", ""))
-        return not found.section or found.section in self._sections
+        return not found.section or found.section == INDEX or found.section in self._sections
 
     def _answered(self, found: Address, environ: dict[str, Any]) -> Response:
         try:
@@ -141,34 +147,90 @@ class Publisher:
 
     def _stored(self, environ: dict[str, Any], site: Site, found: Address, refresher: Refresher) -> Response:
         snapshot = refresher.current()
-        document = snapshot.shard(found.section, found.number) if found.section else snapshot.document
+        if found.section == INDEX:
+            return self._sent(environ, snapshot.index(found.number), refresher, site, found)
+        if found.section:
+            return self._shard(environ, snapshot.shard(found.section, found.number), refresher, site, found)
+        if snapshot.document is None:
+            return refusal("404 Not Found", self._empty())
+        return self._sent(environ, snapshot.document, refresher, site, found)
+
+    def _shard(
+        self, environ: dict[str, Any], shard: Shard | None, refresher: Refresher, site: Site, found: Address
+    ) -> Response:
+        if shard is not None and shard.is_unbuilt:
+            planned, shard = shard, refresher.finished(found.section, shard)
+            if shard is None:
+                return self._streamed(environ, planned, refresher, site, found)
+        return self._sent(environ, shard and shard.document, refresher, site, found)
+
+    def _sent(
+        self, environ: dict[str, Any], document: Document | None, refresher: Refresher, site: Site, found: Address
+    ) -> Response:
         if document is None:
-            return _absent() if found.section else refusal("404 Not Found", self._empty())
+            return _absent()
         forms = self._forms(document, refresher, site.fill)
         if found.is_gzip:
             return respond(environ, forms.file)
         coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
         if coding is None:
-            return refusal("406 Not Acceptable", "This is to be had as gzip or as it is.", [VARY])
+            return _not_acceptable()
         return respond(environ, forms.gzip if coding == "gzip" else forms.identity)
 
+    def _streamed(
+        self, environ: dict[str, Any], planned: Shard, refresher: Refresher, site: Site, found: Address
+    ) -> Response:
+        """What was only planned so far, sent as it is made: of no known length, and for no cache to keep."""
+        coding = "gzip" if found.is_gzip else accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
+        if coding is None:
+            return _not_acceptable()
+        headers = [("Content-Type", GZIP if found.is_gzip else XML), ("Cache-Control", "no-store"), _NOINDEX]
+        if not found.is_gzip:
+            headers += [VARY, *([("Content-Encoding", "gzip")] if coding == "gzip" else [])]
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return Response("200 OK", headers)
+        try:
+            blocks = refresher.streamed(found.section, planned)
+        except SitemapError:
+            raise
+        except Exception:  # the source's own
+            logger.exception("sitemap: %s cannot be made", environ["PATH_INFO"])
+            return refusal("503 Service Unavailable", "The sitemap cannot be made just now.", retry_after=10)
+        if blocks.is_empty:
+            blocks.close()
+            return _absent()
+        filled = (block.replace(b"\0", site.fill) for block in blocks)
+        body = flushed(filled, self._codec) if coding == "gzip" else filled
+        return Response("200 OK", headers, ClosingIterator(body, [blocks.close]))
+
     def _new_forms(self, document: Document, refresher: Refresher, fill: bytes) -> Forms:
-        headers = [*self._headers, ("X-Robots-Tag", "noindex")]
+        headers = [*self._headers, _NOINDEX]
         return Body(document, refresher, self._codec, fill).forms(headers)
 
     # robots.txt
 
-    def _new_robots_txt(self, version: int, sitemap: str | None) -> Representation:
+    def _new_robots_txt(self, version: int, *sitemaps: str) -> Representation:
         closed = self._robots.closed_text() if self._disallow_all else None
-        text = (closed or self._robots.text([sitemap] if sitemap else [])).encode()
+        text = (closed or self._robots.text(sitemaps)).encode()
         return Representation(TEXT, sha256(text)[:32], lambda: (text,), len(text), headers=self._headers)
 
-    def _is_empty(self, base: BaseUrl) -> bool:
-        """Whether the site is known to have nothing to list."""
+    def _indexes(self, base: BaseUrl) -> list[str]:
+        """The paths by which all sitemaps of a site are found: none if it is known to have nothing to list."""
         try:
-            return self._refresher(base).is_empty()
+            snapshot = self._refresher(base).known()
         except StoreError:
-            return False
+            snapshot = None
+        if snapshot is None:
+            return [SITEMAP_PATH]
+        return index_paths(snapshot)
+
+
+def index_paths(snapshot: Snapshot) -> list[str]:
+    """``/sitemap.xml``, and the further indexes of a site with more sitemaps than one can list; none if it is empty."""
+    if snapshot.document is None:
+        return []
+    further = [f"/sitemap-{INDEX}-{index.number}.xml" for index in snapshot.indexes if index.number > 1]
+    return [SITEMAP_PATH, *further]
 
 
 class Forms(NamedTuple):
@@ -248,3 +310,7 @@ def address(path: str) -> Address | None:
 
 def _absent() -> Response:
     return refusal("404 Not Found", "There is no such sitemap.")
+
+
+def _not_acceptable() -> Response:
+    return refusal("406 Not Acceptable", "This is to be had as gzip or as it is.", [VARY])

@@ -16,7 +16,7 @@ FEED = 16 * 1024
 class Compressor(Protocol):
     def compress(self, data: bytes, /) -> bytes: ...
 
-    def flush(self) -> bytes: ...
+    def flush(self, mode: int = ..., /) -> bytes: ...
 
 
 class Codec:
@@ -50,6 +50,14 @@ def compressed(blocks: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
     for block in blocks:
         if data := compressor.compress(block):
             yield data
+    yield compressor.flush()
+
+
+def flushed(blocks: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
+    """*blocks* as one gzip member, each to be read as soon as it is sent."""
+    compressor = codec.compressor()
+    for block in blocks:
+        yield compressor.compress(block) + compressor.flush(zlib.Z_SYNC_FLUSH)
     yield compressor.flush()
 
 

@@ -8,23 +8,29 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
 
 from ..errors import BuildFailed, Busy, Damaged, NotBuilt, SitemapError, StoreError
-from .builder import Builder, Progress
+from .builder import Builder
 from .forking import after_fork
 from .lease import Lease, LeaseLost, Watch
-from .snapshot import BLANK, Snapshot
+from .reading import Progress
+from .snapshot import BLANK, Shard, Snapshot
 from .store import POLL_SECONDS, STATE, Store
+from .streaming import Streamed
 
 logger = logging.getLogger(__name__)
 
 FIRST_RETRY = 5.0
 """Seconds after a failed build before the next; doubled with each failure, up to the refresh interval."""
+FIRST_PART = 0.5
+"""What share of the time that a request may wait the very first build takes before it publishes what there is."""
+COMPLETING_SECONDS = 30.0
+"""After so long a build that reads what was only planned publishes what there is, and goes on."""
 LOOK_SECONDS = 0.05
 """How often a builder looks whether another one is done."""
 LOOK_PATIENCE = 2.0
@@ -49,6 +55,15 @@ def touch(store: Store, section: str) -> None:
 
 def _touch_key(section: str) -> str:
     return f"{STATE}touch.{section}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a build is wanted: after *budget* seconds the rest is left for another time; *only* some sections."""
+
+    budget: float = float("inf")
+    only: Collection[str] | None = None
+    progress: Progress = lambda section, count: None
 
 
 class Job:
@@ -122,13 +137,20 @@ class Refresher:
         self._look()
         return self._snapshot
 
-    def is_empty(self) -> bool:
-        """Whether the site is known to have nothing to list; asks no store that may be slow to answer."""
+    def known(self) -> Snapshot | None:
+        """The snapshot as far as it can be told at once; None if that is unknown, or it is no longer sure to be empty.
+
+        No store is asked that may be slow to answer, or only in the background.
+        """
         with suppress(StoreError):
             if self._store.version() is not None:
                 self._look()
+            elif self._snapshot is None:
+                self._start()
         snapshot = self._snapshot
-        return snapshot is not None and snapshot.document is None and self.state() == "fresh"
+        if snapshot is None or (snapshot.document is None and self.state() != "fresh"):
+            return None
+        return snapshot
 
     def building_for(self) -> float | None:
         """Seconds since this process began the build that is under way, or None."""
@@ -140,25 +162,27 @@ class Refresher:
         snapshot = self._snapshot
         if snapshot is None or snapshot.fingerprint == "":
             return "missing"
-        age = abs(self._clock() - snapshot.built_at)  # a clock that jumped back makes no snapshot young for ever
+        age = self._age(snapshot)
         if self._is_outdated(snapshot) or self._damaged or age >= 2 * self._timing.refresh:
             return "stale"
-        return "due" if age >= self._due_age(snapshot.failures) else "fresh"
+        if age >= self._due_age(snapshot.failures):
+            return "due"
+        return "fresh" if snapshot.is_complete or snapshot.failures else "due"
 
     def fresh(self) -> Snapshot:
         """The snapshot if it is fresh, else one that is built and published now, in this thread."""
         self._look()
         return self._served() if self.state() == "fresh" else self.build()
 
-    def build(self, *, patience: float = float("inf"), progress: Progress = lambda section, count: None) -> Snapshot:
+    def build(self, order: Order = Order(), *, patience: float = float("inf")) -> Snapshot:
         """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set.
 
-        Raises `Busy` if that one takes longer than *patience* seconds. *progress* is told of each batch of entries.
+        Raises `Busy` if that one takes longer than *patience* seconds.
         """
         self._read()
         # Not the number: that of a builder that died is taken by a copy of the set before.
         old = {0.0, (self._snapshot or BLANK).built_at}
-        self._build_until(lambda: (self._snapshot or BLANK).built_at not in old, patience, progress)
+        self._build_until(lambda: (self._snapshot or BLANK).built_at not in old, order, patience)
         return self._served()
 
     def touch(self, section: str) -> None:
@@ -178,6 +202,14 @@ class Refresher:
                 logger.error("sitemap: %s, building anew", error)
                 self._damaged = True
             raise
+
+    def finished(self, section: str, planned: Shard) -> Shard | None:
+        """A shard that the set has as planned only, if it was finished since."""
+        return self._archive.finished(section, planned)
+
+    def streamed(self, section: str, planned: Shard) -> Streamed:
+        """The document of a shard that the set has as planned only, made now and stored as it goes."""
+        return self._builder.streamed(self._served(), section, planned)
 
     def run_pending(self) -> None:
         """Build now, after a response, since no thread could be started."""
@@ -214,6 +246,9 @@ class Refresher:
         if not failures:
             return self._timing.refresh
         return min(_delay(failures), self._timing.refresh) if self._timing.retry else 0.0
+
+    def _age(self, snapshot: Snapshot) -> float:
+        return abs(self._clock() - snapshot.built_at)  # a clock that jumped back makes no snapshot young for ever
 
     # Looking at the store
 
@@ -330,14 +365,9 @@ class Refresher:
         finally:
             job.done.set()
 
-    def _build_until(
-        self,
-        is_done: Callable[[], bool],
-        patience: float = float("inf"),
-        progress: Progress = lambda section, count: None,
-    ) -> None:
+    def _build_until(self, is_done: Callable[[], bool], order: Order = Order(), patience: float = float("inf")) -> None:
         """Build once, unless *is_done* first: others build, too."""
-        until = self._monotonic() + patience
+        begun = self._monotonic()
         while True:
             self._read()
             if is_done():
@@ -346,16 +376,23 @@ class Refresher:
             key = self._archive.lease_key(previous.number + 1)
             lease = Lease.acquired(self._store, key, self._timing.lease, self._monotonic)
             if lease is None:
-                if self._monotonic() >= until:
+                if self._monotonic() - begun >= patience:
                     raise Busy(f"somebody else is building the set of {self._builder.base.text}")
                 self._wait_for_other(key, previous)
                 continue
+            left = begun + order.budget - self._monotonic()
             try:
-                if self._has_built(lease, previous.number, progress):
-                    return
+                built = self._built(lease, previous.number, order, left)
             finally:
                 lease.release()
-            self._stopping.wait(LOOK_SECONDS)
+            if built is not None:
+                if not built.unbuilt or built.failures or self._monotonic() - begun >= order.budget:
+                    return
+                is_done = self._is_complete  # what was only planned is read next
+            self._stopping.wait(0 if built else LOOK_SECONDS)
+
+    def _is_complete(self) -> bool:
+        return self._snapshot is not None and not self._snapshot.unbuilt
 
     def _wait_for_other(self, key: str, previous: Snapshot) -> None:
         """Leave time to the holder of the lease *key*; if it is dead, see to it that it can never publish."""
@@ -369,32 +406,53 @@ class Refresher:
         self._stopping.wait(LOOK_SECONDS)
         self._give_up_if_ending()
 
-    def _has_built(self, lease: Lease, number: int, progress: Progress) -> bool:
-        """Build and publish what follows set *number*; False if that has to be tried again."""
+    def _built(self, lease: Lease, number: int, order: Order, left: float) -> Snapshot | None:
+        """What follows set *number*, built in about *left* seconds and published; None if that must be tried again."""
         self._read()
         previous = self._snapshot or BLANK
         if previous.number != number:
-            return False
+            return None
         # Noted before anything is pulled: a touch from now on differs from them, and so is not lost.
         tokens, fingerprint, damaged = self._tokens, self._fingerprint(), self._damaged
+        completing = self._is_completing(previous, fingerprint) and order.only is None
         try:
             with lease.kept_alive():
                 self._builder.remove_leftovers(previous, lease.is_held)
-                checkpoint = partial(self._checkpoint, lease)
                 snapshot = self._builder.build(
-                    previous, fingerprint, tokens, checkpoint=checkpoint, damaged=damaged, progress=progress
+                    previous,
+                    fingerprint,
+                    tokens,
+                    checkpoint=partial(self._checkpoint, lease),
+                    damaged=damaged,
+                    progress=order.progress,
+                    budget=min(left, self._longest(previous, completing)),
+                    completing=completing,
+                    only=order.only,
                 )
                 is_published = self._archive.publish(snapshot)
         except LeaseLost:
-            return False
+            return None
         except Damaged:  # a document that was to be merged with others
             if damaged:
                 raise
             self._damaged = True
-            return False
-        if is_published:
-            self._succeed(snapshot, damaged)
-        return is_published
+            return None
+        if not is_published:
+            return None
+        self._succeed(snapshot, damaged)
+        return snapshot
+
+    def _is_completing(self, previous: Snapshot, fingerprint: str) -> bool:
+        """Whether all that is left to do is to read what was only planned."""
+        is_planned = bool(previous.unbuilt) and all(section.is_complete for section in previous.sections.values())
+        is_current = previous.fingerprint == fingerprint and not self._damaged and not self._is_outdated(previous)
+        return is_planned and is_current and self._age(previous) < self._due_age(previous.failures)
+
+    def _longest(self, previous: Snapshot, completing: bool) -> float:
+        """After how many seconds what there is is published, and the rest left for the next build."""
+        if not previous.sections:  # so that no request finds nothing, however large the site is
+            return self._timing.build_wait * FIRST_PART
+        return COMPLETING_SECONDS if completing else float("inf")
 
     def _succeed(self, snapshot: Snapshot, damaged: bool) -> None:
         with self._reading:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from ..protocol.documents import MAX_BYTES, Frame
+from ..protocol.documents import MAX_BYTES, MAX_URLS, Frame
 from ..protocol.gate import Rendered
 from ..protocol.locs import PLACEHOLDER_WEIGHT
 from .compression import Codec, decompressed
@@ -25,10 +25,11 @@ Put = Callable[[str, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest document: entries, and bytes of XML."""
+    """The largest document: entries, and bytes of XML; and the largest index, sitemaps."""
 
     urls: int
     size: int = MAX_BYTES
+    sitemaps: int = MAX_URLS
 
 
 class DocumentWriter:
@@ -82,7 +83,7 @@ class DocumentWriter:
             lastmod=lastmod,
             changed_at=known.changed_at if known else changed_at(lastmod),
             gzip_etag=sha256("".join(digest for digest, _ in pieces).encode())[:32],
-            pieces=pieces,
+            stored=" ".join(f"{digest}:{length}" for digest, length in pieces),
         )
 
     def _hold_or_compress(self, data: bytes) -> None:
@@ -148,24 +149,35 @@ class LatestDate:
         return self._latest or None if self._complete else None
 
 
+class Outgrown(Exception):
+    """What was to be one document does not fit into one."""
+
+
 class Cutter:
     """Cuts a stream of entries into documents, at places that an insert elsewhere does not move.
 
     From half of either limit on, the first entry whose `loc` hashes to a multiple starts the next document
     (content-defined cuts, as rsync and restic make them), so that every process cuts alike without knowing the past. At
-    a limit a document is cut in any case. Duplicates are dropped within a document.
+    a limit a document is cut in any case. Duplicates are dropped within a document. What is *whole* is not cut, but
+    raises `Outgrown` at a limit.
 
     ``documents()`` gives ``(start, writer)``: the hash of the `loc` at which the document was cut, "" for the first.
     """
 
     def __init__(
-        self, limits: Limits, new_writer: Callable[[], DocumentWriter], on_duplicate: Callable[[str], None]
+        self,
+        limits: Limits,
+        new_writer: Callable[[], DocumentWriter],
+        on_duplicate: Callable[[str], None],
+        *,
+        whole: bool = False,
     ) -> None:
         self._on_duplicate = on_duplicate
         self._limits = limits
         self._new_writer = new_writer
-        self._least = max(1, limits.urls // 2)
-        self._least_size = limits.size // 2
+        self._whole = whole
+        self._least = limits.urls + 1 if whole else max(1, limits.urls // 2)
+        self._least_size = limits.size + 1 if whole else limits.size // 2
         self._multiple = max(2, limits.urls // 8)
         self._seen: set[str] = set()
         self._writer = new_writer()
@@ -173,14 +185,18 @@ class Cutter:
 
     def documents(self, batches: Iterable[Rendered]) -> Iterator[tuple[str, DocumentWriter]]:
         for batch in batches:
-            elements = "".join(batch.elements).encode()
-            if self._fits(batch.locs, len(elements)):
-                self._writer.write(elements, len(batch.locs), batch.lastmods)
-                self._seen.update(batch.locs)
-            else:
-                yield from self._one_by_one(batch)
+            yield from self.added(batch)
         if self._writer.count:
             yield self._start, self._writer
+
+    def added(self, batch: Rendered) -> Iterator[tuple[str, DocumentWriter]]:
+        """Write *batch*, and give the documents that end with it."""
+        elements = "".join(batch.elements).encode()
+        if self._fits(batch.locs, len(elements)):
+            self._writer.write(elements, len(batch.locs), batch.lastmods)
+            self._seen.update(batch.locs)
+        else:
+            yield from self._one_by_one(batch)
 
     def _fits(self, locs: list[str], size: int) -> bool:
         """Whether a whole batch belongs into the document at hand."""
@@ -213,6 +229,8 @@ class Cutter:
         if not count:
             return False
         if count >= self._limits.urls or self._writer.size + size > self._limits.size:
+            if self._whole:
+                raise Outgrown
             return True
         is_large = count >= self._least or self._writer.size >= self._least_size
         return is_large and zlib.crc32(loc.encode()) % self._multiple == 0

@@ -17,7 +17,7 @@ from .store import BLOBS, STATE, Store
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1  # of manifests and documents: another number means that nothing stored is carried over
+FORMAT = 2  # of manifests and documents: another number means that nothing stored is carried over
 SHARDS_PER_PAGE = 1_000
 
 
@@ -37,12 +37,18 @@ class Document(NamedTuple):
     changed_at: str | None
     """When the entries changed, as W3C datetime; what the index's `lastmod` and `Last-Modified` say."""
     gzip_etag: str
-    pieces: tuple[tuple[str, int], ...]
-    """SHA-256 and length of the pieces of the gzip member."""
+    stored: str
+    """The pieces of the gzip member, each as ``<SHA-256>:<length>``: one text takes less time to load than a list."""
 
     @property
     def etag(self) -> str:
         return f"{FORMAT}-{self.entries_hash[:32]}"
+
+    @property
+    def pieces(self) -> tuple[tuple[str, int], ...]:
+        """SHA-256 and length of the pieces of the gzip member."""
+        pieces = (piece.partition(":") for piece in self.stored.split())
+        return tuple((digest, int(length)) for digest, _, length in pieces)
 
     @property
     def gzip_length(self) -> int:
@@ -50,12 +56,28 @@ class Document(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """A numbered document of a section and the cuts between which it lies; "" is an open end."""
+    """A numbered document of a part of a section."""
 
     number: int
+    """0 for a part that has no entries, and so no document."""
+    part: str
+    """The key of its part."""
     start: str
+    """The cut at which it begins within its part, "" for an open end."""
     end: str
-    document: Document
+    version: str | None
+    """What it was read at, as the part itself tells it."""
+    read_at: float
+    document: Document | None
+    """None if the part was planned, but not read so far; then nothing is known of what it holds."""
+
+    @property
+    def is_listed(self) -> bool:
+        return self.number > 0
+
+    @property
+    def is_unbuilt(self) -> bool:
+        return self.number > 0 and self.document is None
 
     def path(self, section: str) -> str:
         return f"/sitemap-{section}-{self.number}.xml"
@@ -66,10 +88,10 @@ class Shard(NamedTuple):
         return {
             "number": self.number,
             "path": self.path(section),
-            "count": document.entries,
-            "bytes": document.length,
-            "changed_at": document.changed_at,
-            "etag": document.etag,
+            "count": document and document.entries,
+            "bytes": document and document.length,
+            "changed_at": document and document.changed_at,
+            "etag": document and document.etag,
         }
 
 
@@ -80,16 +102,21 @@ class SectionState:
     shards: tuple[Shard, ...] = ()
     pages: tuple[str, ...] = ()
     """Hashes of the pages on which the shards stand, as `page_hashes` gives them."""
-    version: str | None = None
-    """Hash of all that the shards were made from, or None if that cannot be told: then they are always made again."""
+    rule: str = ""
+    """Hash of what stands for how entries are made; under another one nothing that was read before stands."""
+    memo: str | None = None
+    """What the section wants to be told when it is read again."""
     token: str | None = None
     """The touch token noted before the entries were read."""
     read_at: float = 0.0
+    """When it was last looked at."""
+    is_complete: bool = True
+    """Whether all that changed by then was read."""
     next_number: int = 1
     retired: tuple[tuple[Shard, float], ...] = ()
     """Shards that were cut anew, each with the time until which its number is still answered."""
-    problems: Mapping[str, Any] = field(default_factory=dict)
-    """What was left out, by rule: count and an example."""
+    faults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What was left out of a part, by rule: count and an example."""
     error: str | None = None
     """Why these are the entries of an earlier time, if they are."""
     failures: int = 0
@@ -97,7 +124,32 @@ class SectionState:
 
     @property
     def count(self) -> int:
-        return sum(shard.document.entries for shard in self.shards)
+        return sum(shard.document.entries for shard in self.shards if shard.document)
+
+    @property
+    def listed(self) -> list[Shard]:
+        """Those that have a sitemap, or will have."""
+        return [shard for shard in self.shards if shard.is_listed]
+
+    @property
+    def problems(self) -> dict[str, Any]:
+        """What was left out of all parts, by rule: count and an example."""
+        problems: dict[str, Any] = {}
+        for rules in self.faults.values():
+            for rule, (count, example) in rules.items():
+                known, first = problems.get(rule) or (0, example)
+                problems[rule] = [known + count, first]
+        return problems
+
+
+class Index(NamedTuple):
+    """One of several indexes of a site that has more sitemaps than one can list."""
+
+    number: int
+    """1 is ``/sitemap.xml`` itself."""
+    group: str
+    """Which sitemaps it lists: a section's name, and which of its ranges of numbers."""
+    document: Document
 
 
 @dataclass(frozen=True)
@@ -111,6 +163,8 @@ class Snapshot:
     """`/sitemap.xml`, or None if there is nothing to list."""
     is_index: bool
     sections: Mapping[str, SectionState]
+    indexes: tuple[Index, ...] = ()
+    """All of them, where one cannot list all sitemaps."""
     garbage: Mapping[str, float] = field(default_factory=dict)
     """Blobs that no document needs any more, each with the time since when."""
     seconds: float = 0.0
@@ -125,16 +179,33 @@ class Snapshot:
         """How often in a row one of its sections failed."""
         return max((section.failures for section in self.sections.values()), default=0)
 
-    def shard(self, section: str, number: int) -> Document | None:
-        """The document of a published number, also of one that was cut anew a short time ago."""
-        return self._documents.get((section, number))
+    @cached_property
+    def unbuilt(self) -> list[tuple[str, Shard]]:
+        """The shards that were only planned so far, each with the name of its section."""
+        return [
+            (name, shard) for name, section in self.sections.items() for shard in section.shards if shard.is_unbuilt
+        ]
 
     @cached_property
-    def _documents(self) -> dict[tuple[str, int], Document]:
+    def is_complete(self) -> bool:
+        """Whether nothing of it is still to be read."""
+        return not self.unbuilt and all(section.is_complete for section in self.sections.values())
+
+    def shard(self, section: str, number: int) -> Shard | None:
+        """The shard of a published number, also of one that was cut anew a short time ago."""
+        return self._shards.get((section, number))
+
+    def index(self, number: int) -> Document | None:
+        """One of several indexes, by its number."""
+        return next((index.document for index in self.indexes if index.number == number), None)
+
+    @cached_property
+    def _shards(self) -> dict[tuple[str, int], Shard]:
         return {
-            (name, shard.number): shard.document
+            (name, shard.number): shard
             for name, section in self.sections.items()
             for shard in (*(shard for shard, _ in section.retired), *section.shards)
+            if shard.number
         }
 
     def summary(self) -> dict[str, Any]:
@@ -148,7 +219,7 @@ class Snapshot:
             "sections": {
                 name: {
                     "count": section.count,
-                    "shards": [shard.summary(name) for shard in section.shards],
+                    "shards": [shard.summary(name) for shard in section.listed],
                     "problems": dict(section.problems),
                     "error": section.error,
                 }
@@ -157,9 +228,11 @@ class Snapshot:
         }
 
     def blobs(self) -> set[str]:
-        """The hashes of all pieces and pages that this snapshot needs."""
-        documents = [*self._documents.values(), *([self.document] if self.document else [])]
-        pieces = {digest for document in documents for digest, _ in document.pieces}
+        """The names of all pieces, pages and records that this snapshot needs."""
+        documents = [shard.document for shard in self._shards.values()]
+        documents += [self.document, *(index.document for index in self.indexes)]
+        pieces = {digest for document in documents if document for digest, _ in document.pieces}
+        pieces |= {record_name(name, shard) for name, shard in self.unbuilt}
         return pieces | {digest for section in self.sections.values() for digest in section.pages}
 
 
@@ -233,6 +306,27 @@ class Archive:
             raise Damaged(f"{self._blob(digest)} is {'missing' if data is None else 'damaged'}")
         return data
 
+    def is_whole(self, document: Document) -> bool:
+        """Whether all pieces of *document* are there."""
+        try:
+            return all(self.blob(digest) for digest, _ in document.pieces)
+        except Damaged:
+            return False
+
+    def finish(self, section: str, planned: Shard, finished: Shard) -> None:
+        """Note how a shard came out that the current manifest has as *planned* only."""
+        body = _json(finished)
+        self.store.put(self._blob(record_name(section, planned)), sha256(body).encode() + b"\n" + body)
+
+    def finished(self, section: str, planned: Shard) -> Shard | None:
+        """The shard as somebody finished it since, if that was done and all of it is there."""
+        record = self.store.get(self._blob(record_name(section, planned)))
+        digest, _, body = (record or b"").partition(b"\n")
+        if sha256(body).encode() != digest:
+            return None
+        shard = _shard(json.loads(body))
+        return shard if shard.document is None or self.is_whole(shard.document) else None
+
     def blob_names(self) -> Iterator[str]:
         yield from (key.rpartition("/")[2] for key in self.store.names(f"{BLOBS}{self.site}/"))
 
@@ -273,6 +367,7 @@ class Archive:
             "document": snapshot.document,
             "is_index": snapshot.is_index,
             "sections": {name: _section_root(section) for name, section in snapshot.sections.items()},
+            "indexes": snapshot.indexes,
             "garbage": snapshot.garbage,
         }
         body = _json(root)
@@ -301,9 +396,10 @@ class Archive:
             built_at=root["built_at"],
             seconds=root["seconds"],
             fingerprint=root["fingerprint"],
-            document=_document(root["document"]) if root["document"] else None,
+            document=_document(root["document"]),
             is_index=root["is_index"],
             sections=sections,
+            indexes=tuple(Index(index, group, Document._make(row)) for index, group, row in root["indexes"]),
             garbage=root["garbage"],
         )
 
@@ -315,7 +411,7 @@ class Archive:
 
     def _page(self, digest: str) -> tuple[Shard, ...]:
         known = self._pages.get(digest)
-        return tuple(map(_shard, json.loads(self.blob(digest)))) if known is None else known
+        return _shards(self.blob(digest)) if known is None else known
 
 
 def _pages(sections: Mapping[str, SectionState]) -> dict[str, tuple[Shard, ...]]:
@@ -331,6 +427,11 @@ def page_hashes(shards: tuple[Shard, ...]) -> tuple[str, ...]:
     return tuple(sha256(_json(page)) for page in _paged(shards))
 
 
+def record_name(section: str, planned: Shard) -> str:
+    """The name under which it is noted how a planned shard came out."""
+    return sha256(_json([section, planned.number, planned.part]))
+
+
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -338,12 +439,14 @@ def sha256(data: bytes) -> str:
 def _section_root(section: SectionState) -> dict[str, Any]:
     return {
         "pages": section.pages,
-        "version": section.version,
+        "rule": section.rule,
+        "memo": section.memo,
         "token": section.token,
         "read_at": section.read_at,
+        "is_complete": section.is_complete,
         "next_number": section.next_number,
         "retired": section.retired,
-        "problems": section.problems,
+        "faults": section.faults,
         "error": section.error,
         "failures": section.failures,
     }
@@ -358,10 +461,19 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _document(row: list[Any]) -> Document:
-    return Document._make([*row[:-1], tuple((digest, length) for digest, length in row[-1])])
+def _document(row: list[Any] | None) -> Document | None:
+    return None if row is None else Document._make(row)
 
 
 def _shard(row: list[Any]) -> Shard:
-    number, start, end, document = row
-    return Shard(number, start, end, _document(document))
+    return Shard._make([*row[:-1], _document(row[-1])])
+
+
+def _shards(page: bytes) -> tuple[Shard, ...]:
+    make, made = Shard._make, Document._make
+    return tuple(
+        [
+            make((number, part, start, end, version, read_at, document and made(document)))
+            for number, part, start, end, version, read_at, document in json.loads(page)
+        ]
+    )

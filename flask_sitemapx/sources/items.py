@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from itertools import groupby, islice
 from operator import itemgetter
 from types import NoneType
@@ -10,10 +11,13 @@ from typing import Any, Protocol
 
 from ..errors import InvalidEntry
 from ..protocol.entries import Columns, UrlEntry
+from .awaiting import Awaiting
 from .registry import Defaults
 
 BATCH = 512
 """Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""
+_PLAIN = frozenset((NoneType, str, date, datetime, int, float))
+"""Types of values that are neither called nor awaited, so that one look at most columns does."""
 
 
 class Urls(Protocol):
@@ -26,7 +30,7 @@ class Items:
     """Reads the items of one section.
 
     *urls* is None where there is no application, *view_defaults* gives what `Registry.include` said of an endpoint's
-    view, *endpoint* is what mappings of URL values belong to.
+    view, *endpoint* is what mappings of URL values belong to. *awaiting* waits for what callbacks leave to await.
     """
 
     def __init__(
@@ -35,9 +39,11 @@ class Items:
         defaults: Defaults,
         view_defaults: Callable[[str], Defaults | None] = lambda endpoint: None,
         endpoint: str | None = None,
+        awaiting: Awaiting | None = None,
     ) -> None:
         self._urls = urls
-        self._defaults = _evaluated(defaults)
+        self._awaiting = awaiting or Awaiting()
+        self._defaults = self._evaluated(defaults)
         self._view_defaults = view_defaults
         self._endpoint = endpoint
         self._known: dict[str, Defaults] = {}
@@ -95,20 +101,41 @@ class Items:
     def _filled(self, columns: Columns, rows: Sequence[Any] | None, endpoint: str | None = None) -> Columns:
         """*columns* with callbacks answered from their *rows*, and holes filled by view, then by section."""
         defaults = self._of_view(endpoint) if endpoint else self._defaults
-        columns.lastmods = _column(columns.lastmods, defaults.lastmod, rows, len(columns.locs))
-        columns.changefreqs = _column(columns.changefreqs, defaults.changefreq, rows, len(columns.locs))
-        columns.priorities = _column(columns.priorities, defaults.priority, rows, len(columns.locs))
+        columns.lastmods = self._column(columns.lastmods, defaults.lastmod, rows, len(columns.locs))
+        columns.changefreqs = self._column(columns.changefreqs, defaults.changefreq, rows, len(columns.locs))
+        columns.priorities = self._column(columns.priorities, defaults.priority, rows, len(columns.locs))
         return columns
 
     def _of_view(self, endpoint: str) -> Defaults:
         if endpoint not in self._known:
-            view, section = _evaluated(self._view_defaults(endpoint) or Defaults()), self._defaults
+            view, section = self._evaluated(self._view_defaults(endpoint) or Defaults()), self._defaults
             self._known[endpoint] = Defaults(
                 section.lastmod if view.lastmod is None else view.lastmod,
                 section.changefreq if view.changefreq is None else view.changefreq,
                 section.priority if view.priority is None else view.priority,
             )
         return self._known[endpoint]
+
+    def _column(
+        self, values: Sequence[Any] | None, default: Any, rows: Sequence[Any] | None, length: int
+    ) -> Sequence[Any] | None:
+        if values is None:
+            return None if default is None else [default] * length
+        if not _PLAIN.issuperset(map(type, values)):
+            values = self._answered(values, rows)
+        if default is not None and None in values:
+            values = [default if value is None else value for value in values]
+        return values
+
+    def _answered(self, values: Sequence[Any], rows: Sequence[Any] | None) -> Sequence[Any]:
+        if rows is not None:
+            values = [value(row) if callable(value) else value for value, row in zip(values, rows, strict=True)]
+        return self._awaiting.values(values) if any(isinstance(value, Awaitable) for value in values) else values
+
+    def _evaluated(self, defaults: Defaults) -> Defaults:
+        """Callbacks of a view or a section take no argument and are asked once a pull."""
+        given = (defaults.lastmod, defaults.changefreq, defaults.priority)
+        return Defaults(*(self._awaiting.value(value() if callable(value) else value) for value in given))
 
 
 class _Located:
@@ -147,22 +174,3 @@ def _refused(kind: Any, item: Any) -> InvalidEntry:
     if kind is Mapping:
         return InvalidEntry("item-mapping", item, "a mapping has a 'loc', or is of a section with an endpoint")
     return InvalidEntry("item-form", item, "an item is a URL, (endpoint, values, ...), a mapping or a UrlEntry")
-
-
-def _column(
-    values: Sequence[Any] | None, default: Any, rows: Sequence[Any] | None, length: int
-) -> Sequence[Any] | None:
-    if values is None:
-        return None if default is None else [default] * length
-    if rows is not None and any(map(callable, values)):
-        values = [value(row) if callable(value) else value for value, row in zip(values, rows, strict=True)]
-    if default is not None and None in values:
-        values = [default if value is None else value for value in values]
-    return values
-
-
-def _evaluated(defaults: Defaults) -> Defaults:
-    """Callbacks of a view or a section take no argument and are asked once a pull."""
-    return Defaults(
-        *(value() if callable(value) else value for value in (defaults.lastmod, defaults.changefreq, defaults.priority))
-    )

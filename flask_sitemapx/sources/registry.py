@@ -45,10 +45,13 @@ class Section:
     """A named source of entries."""
 
     name: str
-    function: Callable[[], Iterable[Item]]
+    function: Callable[..., Iterable[Item]]
+    """Gives all items; with *shards*, those of the key that it is called with."""
     defaults: Defaults = Defaults()
     endpoint: str | None = None
     version: Callable[[], object] | None = None
+    shards: Callable[[], Iterable[Any]] | None = None
+    """Lists the keys, each alone or as ``(key, version)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +88,33 @@ class Registry:
         priority: Any = None,
         endpoint: str | None = None,
         version: Callable[[], object] | None = None,
+        shards: Callable[[], Iterable[Any]] | None = None,
     ) -> Callable[[F], F]:
         """Decorate a generator function as the source of the section *name*; it is pulled once per build.
+
+        It may be asynchronous, or a coroutine function that returns the items; so may callbacks be coroutine functions.
 
         *name* is lower-case letters, digits and single hyphens, and appears in ``/sitemap-<name>-<n>.xml``. *lastmod*,
         *changefreq* and *priority* hold for entries that state none: a value, or a function without arguments.
         *endpoint* is what yielded mappings of URL values belong to (default: the function's own name). While *version*,
         a function without arguments, returns a value of the same `repr`, the section is not pulled again before
-        ``SITEMAP_VERIFY_AGE``. Raises `ConfigurationError` for a name that cannot be used or is taken.
+        ``SITEMAP_VERIFY_AGE``.
+
+        A section of many entries says with *shards* how it is divided: a function without arguments that lists the keys
+        of its parts in order, each alone or as ``(key, version)``. The decorated function is then called with a key and
+        gives the entries of that part, which is not pulled again while its version stands. Keys are told apart by
+        their `str`.
+
+        Raises `ConfigurationError` for a name that cannot be used or is taken.
         """
         self._check_name(name)
+        if shards is not None and version is not None:
+            raise ConfigurationError(f"section {name!r}: with shards, each key has its own version: (key, version)")
 
         def decorate(function: F) -> F:
             self._check_name(name)
             defaults = Defaults(lastmod, changefreq, priority)
-            self.sections[name] = Section(name, function, defaults, endpoint, version)
+            self.sections[name] = Section(name, function, defaults, endpoint, version, shards)
             return function
 
         return decorate

@@ -89,7 +89,10 @@ def _files(snapshot: Snapshot, blob: Callable[[str], bytes]) -> Iterator[_File]:
         # Those that were cut anew stay for SITEMAP_GRACE, as the application answers them, too.
         retired = (shard for shard, until in section.retired if until > snapshot.built_at)
         for shard in (*retired, *section.shards):
-            yield from _forms(f"sitemap-{name}-{shard.number}.xml", shard.document, blob)
+            if shard.document is not None:
+                yield from _forms(f"sitemap-{name}-{shard.number}.xml", shard.document, blob)
+    for index in snapshot.indexes[1:]:
+        yield from _forms(f"sitemap-index-{index.number}.xml", index.document, blob)
     if snapshot.document is not None:
         yield from _forms("sitemap.xml", snapshot.document, blob)
 
