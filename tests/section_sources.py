@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from flask_sitemapx.protocol.documents import URLSET
@@ -77,6 +78,44 @@ class ListSource(WholeSource):
                 yield Columns([path for path, _ in rows], [lastmod for _, lastmod in rows])
 
 
+class KeyedSource(WholeSource):
+    """A section in parts, each a list of paths with a version."""
+
+    def __init__(self, name: str, **parts: list[str]) -> None:
+        self.name = name
+        self.parts = parts
+        self.versions: dict[str, str | None] = dict.fromkeys(parts, "1")
+        self.pulls: list[str] = []
+        self.closed: list[str] = []
+        self.before_batch: Callable[[str], None] = lambda key: None
+        self.own_rule: str | None = None
+        self.memo: str | None = None
+        self.pasts: list[Past] = []
+
+    def rule(self) -> str | None:
+        return self.own_rule
+
+    def plan(self, past: Past) -> Plan:
+        self.pasts.append(past)
+        known = {part.key: part.version for part in past.parts}
+        return Plan([self._part(key, known.get(key)) for key in self.parts], self.memo)
+
+    def part(self, key: str, following: str | None) -> NamedPart:
+        return self._part(key, None)
+
+    def _part(self, key: str, known: str | None) -> NamedPart:
+        return NamedPart(key, partial(self._columns, key), self.versions.get(key), known)
+
+    def _columns(self, key: str) -> Iterator[Columns]:
+        self.pulls.append(key)
+        try:
+            for start in range(0, len(self.parts[key]), 4):
+                self.before_batch(key)
+                yield Columns(self.parts[key][start : start + 4])
+        finally:
+            self.closed.append(key)
+
+
 class Site:
     """Sections, rules and a builder on a store, and what a reader sees of them."""
 
@@ -85,20 +124,31 @@ class Site:
         self.clock = Clock()
         self.rules = Rules(Limits(urls), **rules)
         self.archive = Archive(store, "site")
+        self.monotonic = Clock(0.0)
         self.builder = Builder(
-            BASE, self.archive, lambda: self.sources, lambda: self.rules, zlib_codec(), clock=self.clock
+            BASE,
+            self.archive,
+            lambda: self.sources,
+            lambda: self.rules,
+            zlib_codec(),
+            clock=self.clock,
+            monotonic=self.monotonic,
         )
         self.snapshot: Snapshot = BLANK
         self.fingerprint = "f"
         self.tokens: dict[str, str] = {}
 
-    def build(self, *, damaged: bool = False) -> Snapshot:
+    def build(self, **options: Any) -> Snapshot:
         """Build and publish the next snapshot."""
         self.builder.remove_leftovers(self.snapshot, lambda: True)
-        built = self.builder.build(self.snapshot, self.fingerprint, self.tokens, damaged=damaged)
+        built = self.builder.build(self.snapshot, self.fingerprint, self.tokens, **options)
         assert self.archive.publish(built)
         self.snapshot = built
         return built
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.monotonic.now += seconds
 
     @property
     def document(self) -> Document:

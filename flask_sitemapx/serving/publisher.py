@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from werkzeug.wsgi import ClosingIterator
 
-from ..errors import BuildFailed, Damaged, NotBuilt, SitemapError, StoreError
+from ..errors import BuildFailed, Damaged, InvalidEntry, NotBuilt, StoreError
 from ..protocol.locs import BaseUrl
 from ..protocol.robots import Robots
 from ..snapshots.compression import Codec, compressed, decompressed, flushed
@@ -191,8 +191,10 @@ class Publisher:
             return Response("200 OK", headers)
         try:
             blocks = refresher.streamed(found.section, planned)
-        except SitemapError:
+        except (StoreError, BuildFailed, NotBuilt):
             raise
+        except InvalidEntry as error:  # under strict rules, where it is to be shown
+            raise BuildFailed(str(error)) from error
         except Exception:  # the source's own
             logger.exception("sitemap: %s cannot be made", environ["PATH_INFO"])
             return refusal("503 Service Unavailable", "The sitemap cannot be made just now.", retry_after=10)

@@ -274,7 +274,8 @@ class Refresher:
         """How long to wait while another thread looks: not for a store in trouble, which may be silent for long."""
         if self.store_error is not None:
             return 0.0
-        return min(LOOK_PATIENCE, self._timing.build_wait) if self._snapshot else self._timing.build_wait
+        wait = min(LOOK_PATIENCE, self._timing.build_wait) if self._snapshot else self._timing.build_wait
+        return max(wait, POLL_SECONDS)
 
     def _is_news(self, version: Hashable | None) -> bool:
         if version is None or self.store_error is not None:

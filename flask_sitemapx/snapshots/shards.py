@@ -230,7 +230,7 @@ class Cutter:
             return False
         if count >= self._limits.urls or self._writer.size + size > self._limits.size:
             if self._whole:
-                raise Outgrown
+                raise Outgrown("it is more than a sitemap holds")
             return True
         is_large = count >= self._least or self._writer.size >= self._least_size
         return is_large and zlib.crc32(loc.encode()) % self._multiple == 0
