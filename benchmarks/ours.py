@@ -104,5 +104,5 @@ class NoCodec(Codec):
     def compress(self, data: bytes) -> bytes:
         return b""
 
-    def flush(self) -> bytes:
+    def flush(self, mode: int = 4) -> bytes:
         return b""

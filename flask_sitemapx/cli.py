@@ -12,9 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import click
 from flask import current_app
@@ -25,9 +26,9 @@ from .errors import Busy, ConfigurationError, Damaged, InvalidEntry, NotBuilt, S
 from .protocol.documents import URLSET
 from .protocol.locs import BaseUrl
 from .serving.hosts import Site
-from .snapshots.refresher import Order, Refresher
+from .snapshots.refresher import IN_FULL, Order, Refresher
 from .snapshots.shards import entries
-from .snapshots.snapshot import SectionState, Snapshot
+from .snapshots.snapshot import Document, SectionState, Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,8 +100,7 @@ def list_command(section: str | None, base_url: str | None, as_json: bool) -> No
     With --json, each line is an object with loc, lastmod, changefreq, priority and section.
     """
     binding = _binding()
-    if section is not None and section not in binding.names():
-        raise ConfigurationError(f"there is no section {section!r}; there are {', '.join(binding.names())}")
+    _check_sections(binding, [section] if section is not None else [])
     refresher = binding.refresher(_base(binding, base_url))
     snapshot = _listed(binding, refresher)
     names = [section] if section is not None else snapshot.sections
@@ -128,12 +128,31 @@ def routes(as_json: bool) -> None:
 
 
 @commands.command()
+@click.option("--section", "sections", multiple=True, metavar="NAME", help="Read only this section; may be repeated.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Publish after about so long, and leave to the next build what was not read by then.",
+)
+@click.option("--dry-run", is_flag=True, help="Read and check all, and say what would change, but publish nothing.")
 @_options(_base_url, _wait, _json)
-def build(base_url: str | None, wait: float | None, as_json: bool) -> None:
+def build(
+    sections: tuple[str, ...],
+    budget: float | None,
+    dry_run: bool,
+    base_url: str | None,
+    wait: float | None,
+    as_json: bool,
+) -> None:
     """Build a new set now, and publish it."""
     binding = _binding()
-    refresher = _shared_refresher(binding, base_url)
-    _echo_build(*_built(binding, refresher, wait), as_json)
+    _check_sections(binding, sections)
+    order = Order(float("inf") if budget is None else budget, sections or None)
+    if dry_run:
+        _echo_build(_rehearsed(binding, binding.refresher(_base(binding, base_url)), order), as_json)
+    else:
+        _echo_build(_built(binding, _shared_refresher(binding, base_url), wait, order), as_json)
 
 
 @commands.command()
@@ -142,7 +161,7 @@ def refresh(base_url: str | None, wait: float | None, as_json: bool) -> None:
     """Build a new set if the last one is not fresh."""
     binding = _binding()
     refresher = _shared_refresher(binding, base_url)
-    _echo_build(*_refreshed(binding, refresher, wait), as_json)
+    _echo_build(_refreshed(binding, refresher, wait), as_json)
 
 
 @commands.command()
@@ -180,20 +199,20 @@ def export(directory: Path, robots: bool, base_url: str | None, wait: float | No
     binding = _binding()
     base = _base(binding, base_url)
     refresher = binding.refresher(base)
-    snapshot, seconds = _refreshed(binding, refresher, wait)
+    done = _refreshed(binding, refresher, wait)
     try:
-        done = _exported(binding, base, snapshot, directory, robots)
+        files = _exported(binding, base, done.snapshot, directory, robots)
     except Damaged:  # by now the refresher knows, and builds anew what was damaged
-        snapshot, seconds = _built(binding, refresher, wait)
-        done = _exported(binding, base, snapshot, directory, robots)
+        done = _built(binding, refresher, wait)
+        files = _exported(binding, base, done.snapshot, directory, robots)
     if as_json:
-        click.echo(json.dumps({"directory": str(directory), **done, **_summary(snapshot, seconds)}, indent=2))
+        click.echo(json.dumps({"directory": str(directory), **files, **_summary(done)}, indent=2))
     else:
-        if seconds:
-            _echo_problems(snapshot.summary(), err=True)
-        counts = ", ".join(f"{len(names)} {what}" for what, names in done.items())
-        click.echo(f"{directory}: {_counted(snapshot.count, 'URL')}; files: {counts}")
-    _check(snapshot)
+        if done.seconds:
+            _echo_problems(done.snapshot.summary(), err=True)
+        counts = ", ".join(f"{len(names)} {what}" for what, names in files.items())
+        click.echo(f"{directory}: {_counted(done.snapshot.count, 'URL')}; files: {counts}")
+    _check(done.snapshot)
 
 
 @commands.command()
@@ -224,6 +243,12 @@ def _base(binding: Binding, base_url: str | None) -> BaseUrl:
     return base
 
 
+def _check_sections(binding: Binding, sections: Iterable[str]) -> None:
+    for section in sections:
+        if section not in binding:
+            raise ConfigurationError(f"there is no section {section!r}; there are {', '.join(binding.names())}")
+
+
 def _shared_refresher(binding: Binding, base_url: str | None) -> Refresher:
     if not binding.services().is_shared:
         raise ConfigurationError(
@@ -236,9 +261,9 @@ def _shared_refresher(binding: Binding, base_url: str | None) -> Refresher:
 def _listed(binding: Binding, refresher: Refresher) -> Snapshot:
     """The set as it is; on a store of this process only, one that is built for the purpose."""
     if not binding.services().is_shared:
-        snapshot, _ = _built(binding, refresher, None)
-        _echo_problems(snapshot.summary(), err=True)
-        return snapshot
+        done = _built(binding, refresher, None)
+        _echo_problems(done.snapshot.summary(), err=True)
+        return done.snapshot
     last = _last_good(refresher)
     if last is None:
         raise NotBuilt("there is no set yet; `flask sitemap build` makes one", retry_after=0)
@@ -252,24 +277,51 @@ def _last_good(refresher: Refresher) -> Snapshot | None:
     return None if refresher.state() == "missing" else snapshot
 
 
-def _refreshed(binding: Binding, refresher: Refresher, wait: float | None) -> tuple[Snapshot, Mapping[str, float]]:
-    """The fresh set, and the seconds that each section took if it had to be built."""
+class Done(NamedTuple):
+    """What a build came to: the *seconds* of each section that was looked at, what the set was *before*."""
+
+    snapshot: Snapshot
+    seconds: Mapping[str, float]
+    before: Snapshot | None
+    is_rehearsed: bool = False
+
+    def changed(self, section: str) -> list[str]:
+        """The paths of the section's sitemaps that are new or have other entries than before."""
+        old = self.before.sections.get(section, SectionState()) if self.before else SectionState()
+        known = {shard.number: shard.document for shard in old.listed}
+        listed = self.snapshot.sections[section].listed
+        return [shard.path(section) for shard in listed if _etag(known.get(shard.number)) != _etag(shard.document)]
+
+
+def _etag(document: Document | None) -> str | None:
+    return document and document.etag
+
+
+def _refreshed(binding: Binding, refresher: Refresher, wait: float | None) -> Done:
+    """The fresh set, built now if it had to be."""
     snapshot = _last_good(refresher)
     if snapshot is not None and refresher.state() == "fresh":
-        return snapshot, {}
+        return Done(snapshot, {}, snapshot)
     return _built(binding, refresher, wait)
 
 
-def _built(binding: Binding, refresher: Refresher, wait: float | None) -> tuple[Snapshot, Mapping[str, float]]:
-    last = _last_good(refresher)
+def _built(binding: Binding, refresher: Refresher, wait: float | None, order: Order = IN_FULL) -> Done:
     patience = 2 * binding.services().settings.lease if wait is None else wait
+    return _done(binding, refresher, order, partial(refresher.build, patience=patience))
+
+
+def _rehearsed(binding: Binding, refresher: Refresher, order: Order) -> Done:
+    return _done(binding, refresher, order, refresher.rehearsed)._replace(is_rehearsed=True)
+
+
+def _done(binding: Binding, refresher: Refresher, order: Order, build: Callable[[Order], Snapshot]) -> Done:
+    last = _last_good(refresher)
     with Watcher(last.count if last else None) as watcher:
         # In a context of its own: url_for in a section says the same whoever asks for the build.
-        build = partial(refresher.build, Order(progress=watcher), patience=patience)
-        snapshot = contextvars.Context().run(build)
+        snapshot = contextvars.Context().run(build, replace(order, progress=watcher))
     if not snapshot.count:
         click.echo(binding.application.empty(), err=True)
-    return snapshot, watcher.seconds
+    return Done(snapshot, watcher.seconds, last)
 
 
 def _exported(
@@ -404,23 +456,34 @@ class _Lines(logging.Handler):
             click.echo(record.getMessage(), err=True)
 
 
-def _summary(snapshot: Snapshot, seconds: Mapping[str, float]) -> dict[str, Any]:
-    summary = snapshot.summary()
+def _summary(done: Done) -> dict[str, Any]:
+    summary = done.snapshot.summary()
     for name, section in summary["sections"].items():
-        section["seconds"] = round(seconds[name], 3) if name in seconds else None
-    return {"built": bool(seconds), **summary}
+        section["seconds"] = round(done.seconds[name], 3) if name in done.seconds else None
+        section["changed"] = done.changed(name)
+    return {"built": bool(done.seconds) and not done.is_rehearsed, **summary}
 
 
-def _echo_build(snapshot: Snapshot, seconds: Mapping[str, float], as_json: bool) -> None:
-    summary = _summary(snapshot, seconds)
+def _echo_build(done: Done, as_json: bool) -> None:
+    summary = _summary(done)
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
-        how = f"built in {snapshot.seconds} s" if seconds else f"is fresh, built at {summary['built_at']}"
-        click.echo(f"set {snapshot.number} {how}: {_counted(snapshot.count, 'URL')}")
+        click.echo(f"{_outcome(done)}: {_counted(done.snapshot.count, 'URL')}")
         _echo_sections(summary)
         _echo_problems(summary)
-    _check(snapshot)
+        if not done.snapshot.is_complete:
+            click.echo("the time was up: what is left is read by the next build")
+    _check(done.snapshot)
+
+
+def _outcome(done: Done) -> str:
+    snapshot = done.snapshot
+    if done.is_rehearsed:
+        return f"set {snapshot.number} would be built in {snapshot.seconds} s"
+    if done.seconds:
+        return f"set {snapshot.number} built in {snapshot.seconds} s"
+    return f"set {snapshot.number} is fresh, built at {snapshot.summary()['built_at']}"
 
 
 def _echo_status(told: Mapping[str, Any]) -> None:
@@ -444,11 +507,13 @@ def _echo_status(told: Mapping[str, Any]) -> None:
 
 
 def _echo_sections(summary: Mapping[str, Any]) -> None:
+    sections = summary["sections"].items()
+    changed = [len(section["changed"]) if "changed" in section else "" for _, section in sections]
     _echo_table(
-        ("section", "URLs", "sitemaps", "seconds"),
+        ("section", "URLs", "sitemaps", "changed", "seconds"),
         [
-            (name, f"{section['count']:,}", len(section["shards"]), section.get("seconds") or "")
-            for name, section in summary["sections"].items()
+            (name, f"{section['count']:,}", len(section["shards"]), count, section.get("seconds") or "")
+            for (name, section), count in zip(sections, changed, strict=True)
         ],
     )
 

@@ -156,6 +156,12 @@ class Site:
         assert self.snapshot.document is not None
         return self.snapshot.document
 
+    def first(self, section: str) -> Document:
+        """That of a section's first sitemap."""
+        document = self.snapshot.sections[section].listed[0].document
+        assert document is not None
+        return document
+
     def numbers(self, section: str) -> list[int]:
         return [shard.number for shard in self.snapshot.sections[section].listed]
 

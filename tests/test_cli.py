@@ -107,6 +107,81 @@ def test_build_tells_all_as_json(shop):
     assert 0 <= pages["seconds"] <= told["seconds"]
 
 
+def test_build_says_which_sitemaps_changed(shop):
+    shop.entries = [f"/{number}" for number in range(12)]
+    shop.app.config["SITEMAP_MAX_URLS"] = 8
+    first = shop.json("build")["sections"]["pages"]
+    assert first["changed"] == [shard["path"] for shard in first["shards"]]
+    assert shop.json("build")["sections"]["pages"]["changed"] == []
+    shop.entries[0] = {"loc": "/0", "lastmod": "2024-11-30"}
+    assert shop.json("build")["sections"]["pages"]["changed"] == ["/sitemap-pages-1.xml"]
+    assert shop.json("refresh")["sections"]["pages"]["changed"] == []
+    table = shop.run("build").stdout.splitlines()
+    assert table[1].split() == ["section", "URLs", "sitemaps", "changed", "seconds"]
+    assert table[3].split()[:4] == ["pages", "12", "2", "0"]
+
+
+def test_build_reads_only_the_sections_that_are_named(shop):
+    reads = []
+
+    def more():
+        reads.append("more")
+        yield "/more"
+
+    shop.sitemap.section("more")(more)
+    shop.run("build")
+    shop.entries.append("/new")
+    assert shop.json("build", "--section", "pages")["count"] == 4
+    assert len(reads) == 1
+    assert shop.json("build", "--section", "pages", "--section", "more")["count"] == 4
+    assert len(reads) == 2
+    refused = shop.run("build", "--section", "nothing")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "there is no section 'nothing'; there are routes, pages, more" in refused.stderr
+
+
+def test_a_dry_run_tells_all_and_leaves_all_as_it_was(shop, tmp_path):
+    shop.run("build")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    shop.entries += ["/new", "/one"]
+    told = shop.json("build", "--dry-run")
+    assert (told["built"], told["number"], told["count"]) == (False, 2, 3)
+    assert told["sections"]["pages"]["changed"] == ["/sitemap-pages-1.xml"]
+    assert told["sections"]["pages"]["problems"] == {"duplicate": [1, "'https://example.com/one'"]}
+    assert shop.run("build", "--dry-run").stdout.startswith("set 2 would be built in")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert "/new" not in shop.run("list").stdout
+
+
+def test_a_dry_run_fails_as_the_build_would(shop):
+    shop.entries = [OSError("no such table")]
+    result = shop.run("build", "--dry-run")
+    assert result.exit_code == 1
+    assert "no such table" in result.stderr
+
+
+def test_a_dry_run_works_in_memory_too(lonely):
+    assert lonely.json("build", "--dry-run")["count"] == 2
+
+
+def test_a_build_whose_time_is_up_publishes_what_it_has_and_the_next_goes_on(shop):
+    reads = []
+
+    def months(month):
+        reads.append(month)
+        yield f"/{month}"
+
+    shop.sitemap.section("months", shards=lambda: [("may", 1), ("june", 1), ("july", 1)])(months)
+    result = shop.run("build", "--budget", "0")
+    assert result.exit_code == 0
+    assert "the time was up: what is left is read by the next build" in result.stdout
+    assert reads == ["may"]
+    assert shop.json("status")["sites"][0]["snapshot"]["complete"] is False
+    told = shop.json("build")
+    assert (told["complete"], told["count"]) == (True, 5)
+    assert reads == ["may", "june", "july"]
+
+
 def test_refresh_builds_only_what_is_not_fresh(shop):
     assert shop.json("refresh")["built"] is True
     again = shop.json("refresh")
@@ -746,7 +821,7 @@ def test_the_reference_names_each_command_and_option():
         for option in parameter.opts
         if option.startswith("--")
     }
-    assert len(named) == 12
+    assert len(named) == 14
     assert not {name for name in named if name not in text}
 
 

@@ -1,4 +1,4 @@
-"""Sections in parts: what is read again and what is carried over, which numbers sitemaps get, what is left for later."""
+"""Sections in parts: what is read again, what is carried over, which numbers sitemaps get, what is left for later."""
 
 from __future__ import annotations
 

@@ -95,6 +95,13 @@ class Process:
         self.source.before_batch = lambda: None
 
 
+def pieces(snapshot: Snapshot, section: str) -> list[str]:
+    """The digests of the pieces of a section's first document."""
+    document = snapshot.sections[section].shards[0].document
+    assert document is not None
+    return [digest for digest, _ in document.pieces]
+
+
 class Gate:
     """Holds a source until it is opened."""
 
@@ -764,7 +771,7 @@ def test_damage_that_is_noticed_during_another_build_is_not_forgotten(store):
     process.site.rules = replace(process.site.rules, always_index=True)
     slow = ListSource("slow", "/slow")
     process.site.sources.append(slow)
-    digest = process.refresher.current().sections["blog"].shards[0].document.pieces[0][0]
+    digest = pieces(process.refresher.current(), "blog")[0]
     gate = Gate(slow)
     process.pass_time(HOUR)
     process.refresher.current()
@@ -798,7 +805,7 @@ def test_damage_that_a_build_meets_is_mended_by_another_build(store):
     shop = ListSource("shop", "/shop", version="1")
     process.site.sources.append(shop)
     first = process.refresher.current()
-    digest = first.sections["shop"].shards[0].document.pieces[0][0]
+    digest = pieces(first, "shop")[0]
     store.delete(f"blobs/site/{digest[:2]}/{digest}")
     process.source.items, process.source.said = ["/new"], "2"
     process.refresher.touch("blog")

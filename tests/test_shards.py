@@ -47,7 +47,7 @@ class CountingCompressor:
         self._codec.fed += 1
         return self._inner.compress(data)
 
-    def flush(self) -> bytes:
+    def flush(self, mode: int = 4) -> bytes:
         self._codec.flushed += 1
         return self._inner.flush()
 

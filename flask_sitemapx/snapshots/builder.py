@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from .compression import Codec
 from .front import FrontWriter
 from .reading import Progress, Rules, Run, SectionReader, unexpired
 from .snapshot import FORMAT, Archive, SectionState, Shard, Snapshot, sha256
+from .store import Store
 from .streaming import Streamed
 
 logger = logging.getLogger(__name__)
@@ -98,6 +100,12 @@ class Builder:
             seconds=round(self._monotonic() - begun + (previous.seconds if completing else 0), 3),
         )
         return replace(snapshot, garbage=self._garbage(previous, snapshot))
+
+    def on(self, store: Store) -> Builder:
+        """This builder on another *store*."""
+        other = copy.copy(self)
+        other.archive = Archive(store, self.archive.site)
+        return other
 
     def streamed(self, snapshot: Snapshot, section: str, planned: Shard) -> Streamed:
         """The document of a shard that was only planned, made now and stored as it goes."""

@@ -13,12 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
+from tempfile import TemporaryDirectory
 
 from ..errors import BuildFailed, Busy, Damaged, NotBuilt, SitemapError, StoreError
 from .builder import Builder
+from .directory import DirectoryStore
 from .forking import after_fork
 from .lease import Lease, LeaseLost, Watch
 from .reading import Progress
+from .rehearsal import Rehearsal
 from .snapshot import BLANK, Shard, Snapshot
 from .store import POLL_SECONDS, STATE, Store
 from .streaming import Streamed
@@ -64,6 +67,10 @@ class Order:
     budget: float = float("inf")
     only: Collection[str] | None = None
     progress: Progress = lambda section, count: None
+
+
+IN_FULL = Order()
+"""All sections, however long it takes."""
 
 
 class Job:
@@ -174,7 +181,7 @@ class Refresher:
         self._look()
         return self._served() if self.state() == "fresh" else self.build()
 
-    def build(self, order: Order = Order(), *, patience: float = float("inf")) -> Snapshot:
+    def build(self, order: Order = IN_FULL, *, patience: float = float("inf")) -> Snapshot:
         """Build and publish now, in this thread, whatever the age; or wait for another builder and return its set.
 
         Raises `Busy` if that one takes longer than *patience* seconds.
@@ -184,6 +191,20 @@ class Refresher:
         old = {0.0, (self._snapshot or BLANK).built_at}
         self._build_until(lambda: (self._snapshot or BLANK).built_at not in old, order, patience)
         return self._served()
+
+    def rehearsed(self, order: Order) -> Snapshot:
+        """What `build` would publish now; nothing is stored or published, and nobody else's build is in the way."""
+        self._read()
+        with TemporaryDirectory() as scratch:
+            builder = self._builder.on(Rehearsal(self._store, DirectoryStore(scratch)))
+            return builder.build(
+                self._snapshot or BLANK,
+                self._fingerprint(),
+                self._tokens,
+                progress=order.progress,
+                budget=order.budget,
+                only=order.only,
+            )
 
     def touch(self, section: str) -> None:
         touch(self._store, section)
@@ -366,7 +387,7 @@ class Refresher:
         finally:
             job.done.set()
 
-    def _build_until(self, is_done: Callable[[], bool], order: Order = Order(), patience: float = float("inf")) -> None:
+    def _build_until(self, is_done: Callable[[], bool], order: Order = IN_FULL, patience: float = float("inf")) -> None:
         """Build once, unless *is_done* first: others build, too."""
         begun = self._monotonic()
         while True:

@@ -216,6 +216,7 @@ class Snapshot:
             "seconds": self.seconds,
             "kind": "sitemapindex" if self.is_index else "urlset",
             "count": self.count,
+            "complete": self.is_complete,
             "sections": {
                 name: {
                     "count": section.count,
