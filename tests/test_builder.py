@@ -490,7 +490,7 @@ def test_a_new_section_of_an_old_site_has_no_past_but_the_index_has(store):
     site = Site(store, ListSource("a", "/a"), always_index=True)
     site.build()
     site.sources.append(ListSource("b", ("/b", "2026-03-01")))
-    built = site.build()
+    site.build()
     assert site.first("b").changed_at == "2026-03-01"
     assert site.document.changed_at == DATE
 
@@ -519,7 +519,7 @@ def test_a_small_site_is_one_urlset_without_duplicates_across_sections(store):
 
 
 def test_a_site_of_one_shard_stores_it_once(site):
-    built = site.build()
+    site.build()
     assert site.document.pieces == site.first("blog").pieces
 
 

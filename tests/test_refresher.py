@@ -14,6 +14,7 @@ import pytest
 
 from flask_sitemapx.errors import BuildFailed, Damaged, NotBuilt, StoreError
 from flask_sitemapx.snapshots import refresher as refresher_module
+from flask_sitemapx.snapshots import view
 from flask_sitemapx.snapshots.directory import DirectoryStore
 from flask_sitemapx.snapshots.lease import Lease, Watch
 from flask_sitemapx.snapshots.memory import MemoryStore
@@ -370,7 +371,8 @@ def test_a_store_that_is_silent_holds_up_one_request_and_no_other(process, store
         return known
 
     monkeypatch.setattr(process.site.archive, "latest", latest)
-    monkeypatch.setattr(refresher_module, "LOOK_PATIENCE", 0.01)
+    monkeypatch.setattr(view, "LOOK_PATIENCE", 0.01)
+    monkeypatch.setattr(view, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(type(store), "version", lambda self: object())
     thread, _ = in_thread(process.refresher.current)
     assert asked.wait(30)
@@ -730,7 +732,7 @@ def test_others_do_not_wait_for_a_look_at_a_store_in_trouble():
     process.pass_time(POLL_SECONDS)
     process.refresher.current()
     process.pass_time(POLL_SECONDS)
-    with process.refresher._reading:  # as if a thread were looking
+    with process.refresher._view._reading:  # as if a thread were looking
         thread, results = in_thread(process.refresher.current)
         thread.join(30)
     assert results == [first]
@@ -904,11 +906,11 @@ def test_a_forked_child_builds_although_its_parent_s_thread_and_locks_are_gone(t
     store = MemoryStore(10_000_000) if in_memory else DirectoryStore(tmp_path)
     process = Process(store, lease=0.3)
     process.refresher._monotonic = time.monotonic
-    process.refresher._watch._monotonic = time.monotonic
+    process.refresher._watch._monotonic = process.refresher._view._monotonic = time.monotonic
     gate = Gate(process.source)
     process.refresher._start()
     assert gate.reached.wait(30)
-    with process.refresher._lock, process.refresher._reading:
+    with process.refresher._lock, process.refresher._view._reading:
         child = os.fork()
         if child == 0:
             code = 1

@@ -6,6 +6,7 @@ import logging
 import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -142,8 +143,16 @@ class Publisher:
         refresher = self._refresher(site.base)
         try:
             return self._stored(environ, site, found, refresher)
-        except Damaged:  # by now the refresher knows, and what is current is another set
-            return self._stored(environ, site, found, refresher)
+        except Damaged as error:  # by now the refresher knows, and what is current is another set
+            failure: StoreError = error
+            with suppress(StoreError):
+                return self._stored(environ, site, found, refresher)
+        except StoreError as error:
+            failure = error
+        shard = refresher.current().shard(found.section, found.number)
+        if shard is None or not shard.is_whole_part:
+            raise failure
+        return self._streamed(environ, shard, refresher, site, found)
 
     def _stored(self, environ: dict[str, Any], site: Site, found: Address, refresher: Refresher) -> Response:
         snapshot = refresher.current()
@@ -180,7 +189,7 @@ class Publisher:
     def _streamed(
         self, environ: dict[str, Any], planned: Shard, refresher: Refresher, site: Site, found: Address
     ) -> Response:
-        """What was only planned so far, sent as it is made: of no known length, and for no cache to keep."""
+        """What is not to be had from the store, sent as it is made: of no known length, and for no cache to keep."""
         coding = "gzip" if found.is_gzip else accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
         if coding is None:
             return _not_acceptable()

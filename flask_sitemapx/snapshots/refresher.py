@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import atexit
 import logging
-import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import is_
 from tempfile import TemporaryDirectory
 
-from ..errors import BuildFailed, Busy, Damaged, NotBuilt, SitemapError, StoreError
+from ..errors import BuildFailed, Busy, Damaged, NotBuilt, SitemapError
 from .builder import Builder
 from .directory import DirectoryStore
 from .forking import after_fork
@@ -23,8 +20,8 @@ from .lease import Lease, LeaseLost, Watch
 from .reading import Progress
 from .rehearsal import Rehearsal
 from .snapshot import BLANK, Shard, Snapshot
-from .store import POLL_SECONDS, STATE, Store
 from .streaming import Streamed
+from .view import View
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +33,6 @@ COMPLETING_SECONDS = 30.0
 """After so long a build that reads what was only planned publishes what there is, and goes on."""
 LOOK_SECONDS = 0.05
 """How often a builder looks whether another one is done."""
-LOOK_PATIENCE = 2.0
-"""Seconds after which a request that has something to serve leaves it to another to ask the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +44,6 @@ class Timing:
     lease: float
     retry: bool = True
     """Whether a failed build is left alone for a while; not so in debug and testing, where its text is wanted."""
-
-
-def touch(store: Store, section: str) -> None:
-    """Say that *section* changed: a fresh token, so that no change during a build is lost and nobody has to count."""
-    store.put(_touch_key(section), secrets.token_hex(8).encode())
-
-
-def _touch_key(section: str) -> str:
-    return f"{STATE}touch.{section}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +91,23 @@ class Refresher:
         self._archive = builder.archive
         self._store = builder.archive.store
         self._timing = timing
-        self._names = names
         self._fingerprint = fingerprint
         self._clock = clock
         self._monotonic = monotonic
-        self._snapshot: Snapshot | None = None
-        self._tokens: dict[str, str] = {}
-        self._version: Hashable | None = None
-        self._looked_at = float("-inf")
-        self._accepted_fingerprint = ""
-        self._damaged = False
+        self._view = View(self._archive, names, fingerprint, timing.build_wait, monotonic)
         self._failures = 0
         self._retry_at = float("-inf")
         self.error: str | None = None
         """What the last build failed with, if it failed."""
-        self.store_error: str | None = None
-        """What the last look at the store failed with, if it failed."""
-        self._answered: tuple[tuple[object, ...], bool] = ((None,), False)
         self._watch = Watch(timing.lease, monotonic)
         self._reset()
         after_fork(self._reset)
         _all.add(self)
+
+    @property
+    def store_error(self) -> str | None:
+        """What the last look at the store failed with, if it failed."""
+        return self._view.error
 
     def current(self) -> Snapshot:
         """The snapshot to serve; `NotBuilt` if there is none, `BuildFailed` if it failed and failures are shown."""
@@ -149,11 +131,8 @@ class Refresher:
 
         No store is asked that may be slow to answer, or only in the background.
         """
-        with suppress(StoreError):
-            if self._store.version() is not None:
-                self._look()
-            elif self._snapshot is None:
-                self._start()
+        if not self._view.look_if_cheap() and self._snapshot is None:
+            self._start()
         snapshot = self._snapshot
         if snapshot is None or (snapshot.document is None and self.state() != "fresh"):
             return None
@@ -170,7 +149,7 @@ class Refresher:
         if snapshot is None or snapshot.fingerprint == "":
             return "missing"
         age = self._age(snapshot)
-        if self._is_outdated(snapshot) or self._damaged or age >= 2 * self._timing.refresh:
+        if self._view.is_outdated(snapshot) or self._view.is_damaged or age >= 2 * self._timing.refresh:
             return "stale"
         if age >= self._due_age(snapshot.failures):
             return "due"
@@ -186,7 +165,7 @@ class Refresher:
 
         Raises `Busy` if that one takes longer than *patience* seconds.
         """
-        self._read()
+        self._view.read()
         # Not the number: that of a builder that died is taken by a copy of the set before.
         old = {0.0, (self._snapshot or BLANK).built_at}
         self._build_until(lambda: (self._snapshot or BLANK).built_at not in old, order, patience)
@@ -194,39 +173,28 @@ class Refresher:
 
     def rehearsed(self, order: Order) -> Snapshot:
         """What `build` would publish now; nothing is stored or published, and nobody else's build is in the way."""
-        self._read()
+        self._view.read()
         with TemporaryDirectory() as scratch:
             builder = self._builder.on(Rehearsal(self._store, DirectoryStore(scratch)))
             return builder.build(
                 self._snapshot or BLANK,
                 self._fingerprint(),
-                self._tokens,
+                self._view.tokens,
                 progress=order.progress,
                 budget=order.budget,
                 only=order.only,
             )
 
     def touch(self, section: str) -> None:
-        touch(self._store, section)
-        with self._reading:
-            self._version = None
-            self._looked_at = float("-inf")
+        self._view.touch(section)
 
     def blob(self, digest: str) -> bytes:
-        """Stored bytes, whole. On `Damaged` the next `current` is another set: a newer one, or all built anew."""
-        try:
-            return self._archive.blob(digest)
-        except Damaged as error:
-            self._read()
-            # Else it belongs to a set that was replaced long ago, which nothing is wrong with.
-            if self._snapshot is not None and digest in self._snapshot.blobs():
-                logger.error("sitemap: %s, building anew", error)
-                self._damaged = True
-            raise
+        """Stored bytes, whole. On `Damaged` the next `current` is another set: a newer one, or one built anew."""
+        return self._view.blob(digest)
 
     def finished(self, section: str, planned: Shard) -> Shard | None:
         """A shard that the set has as planned only, if it was finished since."""
-        return self._archive.finished(section, planned)
+        return self._view.finished(section, planned)
 
     def streamed(self, section: str, planned: Shard) -> Streamed:
         """The document of a shard that the set has as planned only, made now and stored as it goes."""
@@ -247,21 +215,6 @@ class Refresher:
             raise NotBuilt(self.error or "the first build is not done yet", retry_after=wait)
         return self._snapshot
 
-    def _is_outdated(self, snapshot: Snapshot) -> bool:
-        """Whether it was made of something else than what is known now; asked by every request, so kept."""
-        question = (snapshot, self._tokens, self._fingerprint(), self._accepted_fingerprint)
-        known, answer = self._answered
-        if not all(map(is_, question, known)):
-            answer = self._differs(snapshot, question[2])
-            self._answered = question, answer
-        return answer
-
-    def _differs(self, snapshot: Snapshot, fingerprint: str) -> bool:
-        if snapshot.fingerprint != fingerprint and self._accepted_fingerprint != fingerprint:
-            return True  # set up otherwise; once only, or an old and a new process would build in turns for ever
-        known = ((name, snapshot.sections.get(name)) for name in self._names())
-        return any(state is not None and self._tokens.get(name) != state.token for name, state in known)
-
     def _due_age(self, failures: int) -> float:
         """The age at which a snapshot wants to be built anew. All processes see its failures, so one tries again."""
         if not failures:
@@ -271,70 +224,13 @@ class Refresher:
     def _age(self, snapshot: Snapshot) -> float:
         return abs(self._clock() - snapshot.built_at)  # a clock that jumped back makes no snapshot young for ever
 
-    # Looking at the store
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        return self._view.snapshot
 
     def _look(self) -> None:
-        """Take note of what other processes published and touched."""
-        try:
-            version = self._store.version()
-        except StoreError as error:
-            self._note(error)
-            return
-        if not self._is_news(version):
-            return
-        if not self._reading.acquire(timeout=self._patience()):
-            self._note(StoreError("the store does not answer"))
-            return
-        try:
-            if self._is_news(version):
-                self._look_closely(version)
-        finally:
-            self._reading.release()
-
-    def _patience(self) -> float:
-        """How long to wait while another thread looks: not for a store in trouble, which may be silent for long."""
-        if self.store_error is not None:
-            return 0.0
-        wait = min(LOOK_PATIENCE, self._timing.build_wait) if self._snapshot else self._timing.build_wait
-        return max(wait, POLL_SECONDS)
-
-    def _is_news(self, version: Hashable | None) -> bool:
-        if version is None or self.store_error is not None:
-            return self._monotonic() - self._looked_at >= POLL_SECONDS
-        return version != self._version
-
-    def _look_closely(self, version: Hashable | None) -> None:
-        try:
-            self._read()
-        except StoreError as error:
-            self._note(error)
-            return
-        self._version = version
-        self._looked_at = self._monotonic()
-        if self.store_error is not None:
-            self.store_error = None
+        if self._view.look():
             self._failures, self._retry_at = 0, float("-inf")
-
-    def _note(self, error: StoreError) -> None:
-        if self.store_error is None:
-            logger.error("sitemap: %s", error)
-        self.store_error = str(error)
-        self._looked_at = self._monotonic()
-
-    def _read(self) -> None:
-        with self._reading:
-            newest = self._archive.latest(self._snapshot)
-            if newest is not None:
-                self._adopt(newest)
-            elif self._snapshot is not None:
-                self._damaged = True  # somebody emptied the store
-            found = ((name, self._store.get(_touch_key(name))) for name in self._names())
-            self._tokens = {name: token.decode("ascii", "replace") for name, token in found if token is not None}
-
-    def _adopt(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        if snapshot.fingerprint == (fingerprint := self._fingerprint()):
-            self._accepted_fingerprint = fingerprint
 
     # Building
 
@@ -391,7 +287,7 @@ class Refresher:
         """Build once, unless *is_done* first: others build, too."""
         begun = self._monotonic()
         while True:
-            self._read()
+            self._view.read()
             if is_done():
                 return
             previous = self._snapshot or BLANK
@@ -430,12 +326,12 @@ class Refresher:
 
     def _built(self, lease: Lease, number: int, order: Order, left: float) -> Snapshot | None:
         """What follows set *number*, built in about *left* seconds and published; None if that must be tried again."""
-        self._read()
+        self._view.read()
         previous = self._snapshot or BLANK
         if previous.number != number:
             return None
         # Noted before anything is pulled: a touch from now on differs from them, and so is not lost.
-        tokens, fingerprint, damaged = self._tokens, self._fingerprint(), self._damaged
+        tokens, fingerprint, damaged = self._view.tokens, self._fingerprint(), self._view.is_damaged
         completing = self._is_completing(previous, fingerprint) and order.only is None
         try:
             with lease.kept_alive():
@@ -457,7 +353,7 @@ class Refresher:
         except Damaged:  # a document that was to be merged with others
             if damaged:
                 raise
-            self._damaged = True
+            self._view.is_damaged = True
             return None
         if not is_published:
             return None
@@ -467,7 +363,9 @@ class Refresher:
     def _is_completing(self, previous: Snapshot, fingerprint: str) -> bool:
         """Whether all that is left to do is to read what was only planned."""
         is_planned = bool(previous.unbuilt) and all(section.is_complete for section in previous.sections.values())
-        is_current = previous.fingerprint == fingerprint and not self._damaged and not self._is_outdated(previous)
+        is_current = (
+            previous.fingerprint == fingerprint and not self._view.is_damaged and not self._view.is_outdated(previous)
+        )
         return is_planned and is_current and self._age(previous) < self._due_age(previous.failures)
 
     def _longest(self, previous: Snapshot, completing: bool) -> float:
@@ -477,13 +375,7 @@ class Refresher:
         return COMPLETING_SECONDS if completing else float("inf")
 
     def _succeed(self, snapshot: Snapshot, damaged: bool) -> None:
-        with self._reading:
-            if self._snapshot is None or self._snapshot.number < snapshot.number:
-                self._adopt(snapshot)
-            self._accepted_fingerprint = snapshot.fingerprint
-            self._version = None
-            if damaged:
-                self._damaged = False
+        self._view.accept(snapshot, is_mended=damaged)
         self.error = next((state.error for state in snapshot.sections.values() if state.error), None)
         self._failures, self._retry_at = 0, float("-inf")
         if self.error and damaged:
@@ -515,7 +407,6 @@ class Refresher:
     def _reset(self) -> None:
         """Forget threads and locks, which do not survive a fork."""
         self._lock = threading.Lock()
-        self._reading = threading.RLock()
         self._stopping = threading.Event()
         self._job = self._thread = None
         self.is_pending = False

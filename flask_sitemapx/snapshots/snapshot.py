@@ -79,6 +79,11 @@ class Shard(NamedTuple):
     def is_unbuilt(self) -> bool:
         return self.number > 0 and self.document is None
 
+    @property
+    def is_whole_part(self) -> bool:
+        """Whether it has all of its part, so that it can be made without regard to others."""
+        return not self.start and not self.end
+
     def path(self, section: str) -> str:
         return f"/sitemap-{section}-{self.number}.xml"
 
