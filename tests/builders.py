@@ -1,4 +1,4 @@
-"""Builders on a directory, in processes of their own: ``python -m tests.builders kill|wait <directory>``."""
+"""Builders in processes of their own: ``python -m tests.builders kill|wait <store> <directory>``."""
 
 from __future__ import annotations
 
@@ -7,71 +7,35 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from flask_sitemapx.protocol.entries import Columns
-from flask_sitemapx.snapshots.builder import Builder
-from flask_sitemapx.snapshots.compression import zlib_codec
-from flask_sitemapx.snapshots.directory import DirectoryStore
-from flask_sitemapx.snapshots.reading import Rules
-from flask_sitemapx.snapshots.refresher import Refresher, Timing
-from flask_sitemapx.snapshots.shards import Limits
-from flask_sitemapx.snapshots.snapshot import Archive
-from tests.section_sources import BASE, WholeSource
+from tests.crawled_site import CrawledSite
 
-SECTIONS = ("articles", "products")
-ENTRIES = 300
-LEASE = 0.2
-KILLS = 50
+KILLS = 200
 
 
-class Generation(WholeSource):
-    """A section all of whose paths begin with the name of the generation."""
-
-    def __init__(self, section: str, generation: str, before_batch: Callable[[], object] = lambda: None) -> None:
-        self.name = section
-        self._generation = generation
-        self._before_batch = before_batch
-
-    def columns(self) -> Iterator[Columns]:
-        for start in range(0, ENTRIES, 50):
-            self._before_batch()
-            yield Columns([f"/{self._generation}/{self.name}/{number}" for number in range(start, start + 50)])
-
-
-def keeper(directory: Path, sources: Callable[[], list[Generation]]) -> Refresher:
-    archive = Archive(DirectoryStore(directory), "site")
-    builder = Builder(BASE, archive, sources, lambda: Rules(Limits(24)), zlib_codec())
-    return Refresher(builder, Timing(3_600, 10, LEASE), lambda: SECTIONS, lambda: "print")
-
-
-def build_on_and_on(directory: Path, begin: Callable[[], object]) -> None:
+def build_on_and_on(store: str, begin: Callable[[], object]) -> None:
     """Publish one generation after another, calling *begin* before each."""
-    numbers = iter(range(1_000_000))
-
-    def sources() -> list[Generation]:
+    site = CrawledSite(store)
+    for number in range(1_000_000):
         begin()
-        generation = f"{os.getpid()}-{next(numbers)}"
-        return [Generation(section, generation) for section in SECTIONS]
-
-    refresher = keeper(directory, sources)
-    while True:
-        refresher.build()
+        site.build(f"{os.getpid()}-{number}")
 
 
-def kill_many(directory: Path) -> None:
+def kill_many(store: str, directory: Path) -> None:
     """Start builders, kill each somewhere in its first, second or third build, and print how many held the lease."""
+    site = CrawledSite(store)
     begun = time.monotonic()
-    keeper(directory, lambda: [Generation(section, "first") for section in SECTIONS]).build()
+    site.build("first")
     duration = time.monotonic() - begun
     chance, holders = random.Random(7), 0
     for kill in range(KILLS):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            build_on_and_on(directory, partial(os.write, writer, b"."))
+            build_on_and_on(store, partial(os.write, writer, b"."))
         for _ in range(kill % 3 + 1):
             os.read(reader, 1)
         time.sleep(chance.uniform(0.0, duration))  # the random point
@@ -79,21 +43,29 @@ def kill_many(directory: Path) -> None:
         os.waitpid(child, 0)
         os.close(reader)
         os.close(writer)
-        holders += any((directory / "state").glob("*lease*"))
+        holders += is_leased(site)
     print(holders)  # noqa: T201
 
 
-def build_when_told(directory: Path) -> None:
-    """Build one generation, waiting in the middle for a file ``go``, and print the generation that is served then."""
+def is_leased(site: CrawledSite) -> bool:
+    """Whether somebody, who may be dead, holds the right to build what follows the newest set."""
+    last = site.refresher.last_good()
+    archive = site.refresher._archive
+    return last is not None and archive.store.get(archive.lease_key(last.number + 1)) is not None
+
+
+def build_when_told(store: str, directory: Path) -> None:
+    """Build one generation, waiting in the middle for a file ``go``, and print the number of the set served then."""
 
     def wait() -> None:
         (directory / "pulling").touch()
         while not (directory / "go").exists():
             time.sleep(0.005)
 
-    refresher = keeper(directory, lambda: [Generation(section, "stopped", wait) for section in SECTIONS])
-    print(refresher.build().number)  # noqa: T201
+    site = CrawledSite(store)
+    site.before_batch = wait
+    print(site.build("stopped").number)  # noqa: T201
 
 
 if __name__ == "__main__":
-    {"kill": kill_many, "wait": build_when_told}[sys.argv[1]](Path(sys.argv[2]))
+    {"kill": kill_many, "wait": build_when_told}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))

