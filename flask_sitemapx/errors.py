@@ -30,7 +30,7 @@ class InvalidEntry(SitemapError, ValueError):
         self.value = value
         self.reason = reason
         self.explanation = (explanation or rule) + (f" ({reason})" if reason else "")
-        super().__init__(f"{self.explanation}: {value!r}")
+        super().__init__(f"{self.explanation}: {shown(value)}")
 
 
 class BuildFailed(SitemapError):
@@ -55,3 +55,12 @@ class NotBuilt(SitemapError):
     def __init__(self, message: str, retry_after: int) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+def shown(value: object) -> str:
+    """The repr of *value* in at most 200 characters, whatever *value* is."""
+    try:
+        text = repr(value[:200] if isinstance(value, str) else value)
+    except Exception:  # the repr is the application's code, and may do anything
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 200 else f"{text[:199]}…"

@@ -11,7 +11,7 @@ from itertools import compress
 from numbers import Real
 from typing import Any, NamedTuple
 
-from ..errors import NEVER_RAISED, InvalidEntry
+from ..errors import NEVER_RAISED, InvalidEntry, shown
 from .documents import changefreq_element, priority_element, url_elements
 from .entries import Columns
 from .locs import BaseUrl
@@ -134,15 +134,6 @@ class Problems:
     def as_dict(self) -> dict[str, list[Any]]:
         """`{rule: [count, example]}`, to be written as JSON."""
         return {rule: [count, example] for rule, (count, example) in self.kinds.items()}
-
-
-def shown(value: object) -> str:
-    """The repr of *value* in at most 200 characters, whatever *value* is."""
-    try:
-        text = repr(value[:200] if isinstance(value, str) else value)
-    except Exception:  # the repr is the application's code, and may do anything
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 def _kept(columns: Columns, mask: Sequence[bool]) -> Columns:
