@@ -22,7 +22,7 @@ from .settings import Settings, load_settings
 from .snapshots.builder import Builder
 from .snapshots.compression import fastest_codec
 from .snapshots.forking import after_fork
-from .snapshots.opening import open_store
+from .snapshots.opening import described, open_store
 from .snapshots.reading import Rules
 from .snapshots.refresher import Refresher, Timing
 from .snapshots.shards import Limits
@@ -243,7 +243,7 @@ class Binding:
         base, store = services.hosts.fixed, services.settings.store
         status: dict[str, Any] = {
             "base_url": base.text if base else None,
-            "store": store if isinstance(store, str) else type(store).__name__,
+            "store": described(store),
             "limits": {"urls": services.settings.max_urls, "bytes": MAX_BYTES},
             "sites": [],
         }

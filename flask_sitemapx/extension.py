@@ -33,6 +33,7 @@ from .sources.registry import ROUTES, Defaults, Mark, Registry, Section
 from .sources.routes import Explained, Routes
 from .sources.sections import SectionSource
 from .sources.urls import UrlBuilder
+from .sources.view_code import texts_of
 
 logger = logging.getLogger(__name__)
 
@@ -199,7 +200,7 @@ class FlaskApplication:
 
     def explained(self, base: BaseUrl, settings: Settings) -> list[Explained]:
         """What becomes of each rule of the url_map."""
-        filled = {source.endpoint: source.name for source in self.sources(base, settings)}
+        filled = self._filled(self.sources(base, settings))
         return list(self._routes(base, settings).explained(filled))
 
     def _routes(self, base: BaseUrl, settings: Settings) -> Routes:
@@ -245,11 +246,19 @@ class FlaskApplication:
         name = getattr(section.function, "__name__", "")
         return section.endpoint or (name if name in self._app.view_functions else None)
 
+    def _filled(self, sources: Iterable[SectionSource]) -> dict[str | None, str]:
+        """By endpoint, the section that yields its addresses: it says so, or its code names the endpoint."""
+        filled: dict[str | None, str] = {source.endpoint: source.name for source in sources}
+        for section in self._registry.sections.values():
+            for endpoint in texts_of(section.function) & self._app.view_functions.keys():
+                filled.setdefault(endpoint, section.name)
+        return filled
+
     def _announce_open(self, routes: Routes, sources: Sequence[SectionSource]) -> None:
-        if self._has_told:
+        if self._has_told or not logger.isEnabledFor(logging.INFO):  # it takes a walk over the whole map
             return
         self._has_told = True
-        if endpoints := routes.open_endpoints() - {source.endpoint for source in sources}:
+        if endpoints := routes.open_endpoints() - self._filled(sources).keys():
             text = "sitemap: %d endpoints need arguments, and no section is known to list them; see explain_routes()"
             logger.info(text, len(endpoints))
 

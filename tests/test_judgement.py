@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, abort, jsonify, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, abort, jsonify, redirect, render_template, render_template_string, request, url_for
 from flask.views import MethodView, View
 
 from flask_sitemapx.sources.judgement import EXTENSIONS, WORDS, Judge
@@ -393,3 +393,18 @@ def test_any_object_is_judged_without_an_error_and_without_a_call(kind):
     listed, reason = verdict(app, "page")
     assert isinstance(listed, bool)
     assert reason
+
+
+def test_a_view_of_html_that_it_writes_or_sends_itself_uses_no_template(app):
+    app.add_url_rule("/written", "written", lambda: "<h1>Written</h1>")
+    app.add_url_rule("/ready", "ready", lambda: app.send_static_file("ready.html"))
+    app.add_url_rule("/called", "called", lambda: written())
+    app.add_url_rule("/filled", "filled", lambda: render_template_string("<h1>{{ title }}</h1>"))
+    assert verdict(app, "written") == (True, "its view returns HTML")
+    assert verdict(app, "ready") == (True, "its view returns HTML")
+    assert verdict(app, "called") == (True, "a function that its view calls returns HTML")
+    assert verdict(app, "filled") == (True, "its view uses a template")
+
+
+def written():
+    return "<h1>Written</h1>"

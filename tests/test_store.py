@@ -5,7 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import re
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,41 +19,57 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from flask_sitemapx.errors import ConfigurationError, StoreError
+from flask_sitemapx.errors import ConfigurationError, Damaged, StoreError
 from flask_sitemapx.snapshots.cachelib_store import KEY_PREFIX, CachelibStore
+from flask_sitemapx.snapshots.compression import decompressed, zlib_codec
 from flask_sitemapx.snapshots.directory import ABANDONED_SECONDS, MTIME_SECONDS, DirectoryStore
+from flask_sitemapx.snapshots.lease import Lease, Watch
 from flask_sitemapx.snapshots.memory import MemoryStore
-from flask_sitemapx.snapshots.opening import open_store
+from flask_sitemapx.snapshots.opening import described, open_store
+from flask_sitemapx.snapshots.redis_store import RedisStore
+from flask_sitemapx.snapshots.shards import Pieces
+from flask_sitemapx.snapshots.snapshot import Archive
+from flask_sitemapx.snapshots.sql_store import SqlStore
+from flask_sitemapx.snapshots.view import touch
 
-SHARED = ["directory", "redis", "valkey", "filesystem"]
-EXCLUSIVE = ["memory", "directory", "redis", "valkey"]
+CACHES = {"RedisCache": RedisCache, "ValkeyCache": ValkeyCache}
+SHARED = ["directory", *CACHES, "FileSystemCache", "redis", "sqlite", "postgresql"]
+EXCLUSIVE = ["memory", *(kind for kind in SHARED if kind != "FileSystemCache")]
+LISTING_STATE = [kind for kind in EXCLUSIVE if kind not in CACHES]
 BLOB = "blobs/site/ab/abcd"
+DATABASE = 15  # of the tests that need the whole of one
 
 
 class Backend:
     """Opens the same store again and again."""
 
-    def __init__(self, kind: str, directory: Path, port: int) -> None:
+    def __init__(self, kind: str, setting: Callable[[], Any]) -> None:
         self.kind = kind
-        self._directory = directory
-        self._port = port
+        self.setting = setting
         self._memory = MemoryStore(10_000_000)
 
     def open(self) -> Any:
         return self._memory if self.kind == "memory" else open_store(self.setting(), 0)
 
-    def setting(self) -> Any:
-        if self.kind == "directory":
-            return f"file:{self._directory}"
-        if self.kind == "filesystem":
-            return FileSystemCache(str(self._directory), threshold=0)
-        cache = {"redis": RedisCache, "valkey": ValkeyCache}[self.kind]
-        return cache(host="127.0.0.1", port=self._port, key_prefix=f"{self._directory}/")
 
-
-def backend_of(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Backend:
-    port = request.getfixturevalue("valkey_port") if kind in ("redis", "valkey") else 0
-    return Backend(kind, tmp_path, port)
+def backend_of(kind: str, path: Path, request: pytest.FixtureRequest) -> Backend:
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
+        return Backend(kind, lambda: url)
+    if kind == "redis":
+        port = request.getfixturevalue("valkey_port")
+        Redis(port=port, db=DATABASE).flushdb()
+        return Backend(kind, lambda: f"redis://127.0.0.1:{port}/{DATABASE}")
+    if cache := CACHES.get(kind):
+        port = request.getfixturevalue("valkey_port")
+        return Backend(kind, lambda: cache(host="127.0.0.1", port=port, key_prefix=f"{path}/"))
+    settings = {
+        "memory": lambda: "memory:",
+        "directory": lambda: f"file:{path}",
+        "sqlite": lambda: f"sqlite:///{path}/maps.db",
+        "FileSystemCache": lambda: FileSystemCache(str(path), threshold=0),
+    }
+    return Backend(kind, settings[kind])
 
 
 @pytest.fixture(params=["memory", *SHARED])
@@ -60,7 +79,7 @@ def backend(request, tmp_path) -> Backend:
 
 @pytest.fixture
 def store(backend) -> Any:
-    if backend.kind == "filesystem":
+    if backend.kind == "FileSystemCache":
         with pytest.warns(UserWarning, match="let one process build"):
             return backend.open()
     return backend.open()
@@ -132,6 +151,81 @@ def test_the_version_changes_with_the_state_or_is_not_told(store):
     assert before is None or len({before, put, deleted, added}) == 4
 
 
+@pytest.mark.parametrize("backend", LISTING_STATE, indirect=True)
+def test_the_names_below_a_prefix_are_those_that_begin_with_it(store):
+    keys = ["state/a.head", "state/Z.head", "state/b_c", "state0", "states/x", "State/y", "blobs/state/x"]
+    for key in keys:
+        assert store.add(key, b"x")
+    assert sorted(store.names("state/")) == ["state/Z.head", "state/a.head", "state/b_c"]
+    store.delete("state/a.head")
+    assert sorted(store.names("state/")) == ["state/Z.head", "state/b_c"]
+
+
+@pytest.mark.parametrize("backend", LISTING_STATE, indirect=True)
+def test_no_character_of_a_prefix_stands_for_others(store):
+    prefixes = ["blobs/s_te/", "blobs/s%te/"] + [f"blobs/{text}/" for text in ("s*te", "s?te", "s[i]te", "s[^x]te")]
+    for prefix in ["blobs/site/", *prefixes]:
+        store.put(f"{prefix}x", b"x")
+    assert [list(store.names(prefix)) for prefix in prefixes] == [[f"{prefix}x"] for prefix in prefixes]
+
+
+def test_many_names_are_listed_each_once_while_some_are_deleted(store):
+    keys = {f"blobs/site/{number:02x}/abcd" for number in range(150)}
+    for key in keys:
+        store.put(key, b"x")
+    listed = []
+    for key in store.names("blobs/site/"):
+        listed.append(key)
+        store.delete(key)
+    assert sorted(listed) == sorted(keys)
+    assert list(store.names("blobs/site/")) == []
+
+
+def test_a_document_comes_back_from_its_pieces_and_damage_is_noticed(store):
+    archive = Archive(store, "site")
+    document = os.urandom(1_200_000)
+    pieces = Pieces(zlib_codec(), archive.put_blob)
+    pieces.compress(document)
+    digests = [digest for digest, _ in pieces.finished()]
+    assert len(digests) == 3
+    assert b"".join(decompressed(map(archive.blob, digests), 65_536)) == document
+    assert sorted(archive.blob_names()) == sorted(digests)
+    key = next(key for key in store.names("blobs/site/") if key.endswith(digests[1]))
+    store.put(key, b"something else")
+    with pytest.raises(Damaged, match=f"{digests[1]} is damaged"):
+        archive.blob(digests[1])
+    archive.delete_blob(digests[1])
+    with pytest.raises(Damaged, match=f"{digests[1]} is missing"):
+        archive.blob(digests[1])
+
+
+def test_a_lease_has_one_holder_and_shows_when_it_stands_still(store):
+    now = 0.0
+    lease = Lease.acquired(store, "state/site.lease.1", 15, lambda: now)
+    watch = Watch(15, lambda: now)
+    assert lease is not None
+    assert Lease.acquired(store, "state/site.lease.1", 15, lambda: now) is None
+    assert not watch.is_still("lease", store.get("state/site.lease.1"))
+    now = 14.0
+    lease.renew()
+    now = 15.0
+    assert not watch.is_still("lease", store.get("state/site.lease.1"))
+    now = 30.0
+    assert watch.is_still("lease", store.get("state/site.lease.1"))
+    assert not lease.is_held()
+    lease.release()
+    assert Lease.acquired(store, "state/site.lease.1", 15, lambda: now) is not None
+
+
+def test_each_touch_leaves_another_token(store):
+    tokens = set()
+    for _ in range(3):
+        touch(store, "blog")
+        tokens.add(store.get("state/touch.blog"))
+    assert len(tokens) == 3
+    assert None not in tokens
+
+
 @for_exclusive
 def test_of_many_threads_that_add_at_once_one_succeeds(backend):
     stores = [backend.open() for _ in range(8)]
@@ -146,7 +240,7 @@ def test_of_many_threads_that_add_at_once_one_succeeds(backend):
             assert sorted(threads.map(add, stores)) == [False] * (len(stores) - 1) + [True]
 
 
-@pytest.mark.parametrize("backend", ["directory", "redis", "valkey"], indirect=True)
+@pytest.mark.parametrize("backend", EXCLUSIVE[1:], indirect=True)
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it forks, and has threads
 def test_of_many_processes_that_add_at_once_one_succeeds(backend):
     context = multiprocessing.get_context("fork")
@@ -180,6 +274,44 @@ def test_another_process_finds_what_was_put(backend):
     assert again.get(BLOB) == b"x"
     assert again.get("state/head") == b"7"
     assert list(again.names("blobs/site/")) == [BLOB]
+
+
+@for_shared
+@pytest.mark.filterwarnings("ignore:SITEMAP_STORE")
+def test_two_that_put_at_once_leave_one_of_two_whole_values(backend):
+    values = [bytes([number]) * 100_000 for number in range(4)]
+    barrier = threading.Barrier(len(values))
+
+    def put(value):
+        store = backend.open()
+        barrier.wait(30)
+        for number in range(20):
+            store.put(f"state/head.{number}", value)
+            assert store.get(f"state/head.{number}") in values
+
+    with ThreadPoolExecutor(len(values)) as threads:
+        list(threads.map(put, values))
+    store = backend.open()
+    assert all(store.get(f"state/head.{number}") in values for number in range(20))
+
+
+@pytest.mark.parametrize("backend", ["directory", *CACHES, "redis", "sqlite", "postgresql"], indirect=True)
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it forks, and has threads
+def test_a_forked_child_and_its_parent_do_not_hear_each_other_s_answers(backend):
+    store = backend.open()
+    store.put(BLOB, b"parent")
+    child = os.fork()
+    if child == 0:
+        answers = set()
+        for number in range(200):
+            store.put("state/child", b"%d" % number)
+            answers.add(store.get("state/child") == b"%d" % number)
+        os._exit(0 if answers == {True} else 1)
+    for number in range(200):
+        store.put("state/parent", b"%d" % number)
+        assert store.get("state/parent") == b"%d" % number
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.get(BLOB) == b"parent"
 
 
 # memory:
@@ -308,7 +440,7 @@ def test_a_pickle_in_a_file_is_bytes_like_others(tmp_path):
     assert store.get(BLOB) == pickle.dumps(Bomb(), pickle.HIGHEST_PROTOCOL)
 
 
-@pytest.mark.parametrize("backend", ["redis", "valkey", "filesystem"], indirect=True)
+@pytest.mark.parametrize("backend", [*CACHES, "FileSystemCache"], indirect=True)
 @pytest.mark.filterwarnings("ignore:SITEMAP_STORE")
 def test_the_application_s_own_cache_stays_as_it_was(backend):
     cache = backend.setting()
@@ -391,7 +523,97 @@ def test_a_setting_is_an_address_or_a_store(tmp_path):
     assert open_store(mine, 0) is mine
 
 
-@pytest.mark.parametrize("setting", ["redis://localhost", "memory:x", "file:", "/var/maps", 7, None])
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("redis://127.0.0.1:1/0", RedisStore),
+        ("rediss://:secret@127.0.0.1:1?ssl_cert_reqs=none", RedisStore),
+        ("unix:///nowhere/redis.sock?db=1", RedisStore),
+        ("postgresql://me:secret@127.0.0.1:1/maps", SqlStore),
+        ("postgres://me:secret@127.0.0.1:1/maps", SqlStore),
+        ("postgresql+psycopg://127.0.0.1:1/maps", SqlStore),
+        ("sqlite:////nowhere/maps.db", SqlStore),
+    ],
+)
+def test_a_server_that_is_down_is_opened_and_answers_with_store_errors(address, kind):
+    store = open_store(address, 0)
+    assert isinstance(store, kind)
+    calls = [
+        lambda: store.get(BLOB),
+        lambda: store.put(BLOB, b"x"),
+        lambda: store.add("state/x", b"x"),
+        lambda: store.delete(BLOB),
+        lambda: list(store.names("blobs/")),
+    ]
+    for call in calls:
+        with pytest.raises(StoreError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ["redis:localhost", "memory:x", "file:", "/var/maps", 7, None, ["redis://"]])
 def test_other_settings_are_refused(setting):
-    with pytest.raises(ConfigurationError, match="SITEMAP_STORE must be "):
+    with pytest.raises(ConfigurationError, match=r"SITEMAP_STORE must be .*, not "):
         open_store(setting, 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("s3://me:***@bucket/maps", "is of no kind that is known here or to SQLAlchemy"),
+        ("redis://:***@host:port/0", "is no address that redis-py can read"),
+        ("redis://:***@host/0?socket_timeout=long", "is no address that redis-py can read"),
+        ("redis://host/0?colour=blue", "has parameters that redis-py does not take: .*colour"),
+        ("postgresql://me:***@host:port/maps", "is no address that SQLAlchemy can read"),
+        ("sqlite:///maps.db?timeout=long", "has parameters that cannot be used: .*long"),
+        ("sqlite://", "names no file, and processes do not share memory: write 'memory:'"),
+        ("sqlite:///:memory:", "names no file"),
+        ("redis://host?decode_responses=1", "decodes responses; give a client"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_named_without_its_password(address, says):
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        open_store(address.replace("***", "se:cr#et"), 0)
+    assert str(caught.value).startswith(f"SITEMAP_STORE: {address!r} ")
+    assert "cr#et" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "missing", "command"),
+    [
+        ("redis://host", "redis", "pip install 'flask-sitemapx[redis]'"),
+        ("postgresql://host/maps", "sqlalchemy", "pip install 'flask-sitemapx[postgresql]'"),
+        ("postgres://host/maps", "psycopg", "pip install 'flask-sitemapx[postgresql]'"),
+        ("sqlite:///maps.db", "sqlalchemy", "pip install 'flask-sitemapx[sql]'"),
+        ("mysql+nothing://host/maps", "sqlalchemy", "pip install 'flask-sitemapx[sql]'"),
+        ("mysql+pymysql://host/maps", "pymysql", "the driver pymysql, which is not installed"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named_with_the_command(monkeypatch, address, missing, command):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(address, 0)
+    assert re.fullmatch(rf"SITEMAP_STORE: {re.escape(repr(address))} needs .*{missing}.*", str(caught.value))
+    assert str(caught.value).endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        ("memory:", "memory:"),
+        ("file:/srv/a:b/maps", "file:/srv/a:b/maps"),
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("redis://:secret@host", "redis://:***@host"),
+        ("rediss://me:se@c:r/e?t@host:1/0?db=2", "rediss://me:***@host:1/0?db=2"),
+        ("redis://host?password=secret&db=2", "redis://host?password=***&db=2"),
+        (
+            "postgresql+psycopg://me:secret@host/maps?sslpassword=x",
+            "postgresql+psycopg://me:***@host/maps?sslpassword=***",
+        ),
+        ("postgresql://me@host/maps", "postgresql://me@host/maps"),
+        (MemoryStore(1), "MemoryStore"),
+    ],
+)
+def test_a_setting_is_described_without_its_passwords(setting, shown):
+    assert described(setting) == shown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flask_sitemapx.sources import view_code
-from flask_sitemapx.sources.view_code import called, code_facts, is_demand, is_guard, parts_of, returned_data
+from flask_sitemapx.sources.view_code import called, code_facts, is_demand, is_guard, parts_of, returned_data, texts_of
 
 abort: Any = None
 jsonify: Any = None
@@ -305,3 +305,13 @@ def test_called_functions_are_followed_through_modules():
     by_module: Any = lambda: view_code.parts_of(1)  # noqa: E731
     assert [function.__name__ for function in called(view)] == ["page", "layout"]
     assert "parts_of" in [function.__name__ for function in called(by_module)]
+
+
+def test_the_texts_of_a_program_are_those_of_all_its_functions_without_docstrings():
+    def section():
+        """Not this."""
+        return [("one", {"slug": text}) for text in ("two", "three")]
+
+    assert {"one", "slug", "two", "three"} <= texts_of(functools.partial(section))
+    assert "Not this." not in texts_of(section)
+    assert texts_of(functools.partial(print)) == set()

@@ -11,6 +11,7 @@ from werkzeug.routing import Rule
 
 from .view_code import (
     REDIRECTS,
+    TEMPLATE,
     CodeFacts,
     Parts,
     called,
@@ -64,7 +65,6 @@ _PACKAGES = {
 EXTENSIONS = {package: kind for kind, packages in _PACKAGES.items() for package in packages.split()}
 """Packages whose views are no pages of the application that registers them, and what they are instead."""
 
-TEMPLATE = "its view uses a template"
 _FRONT = "/"
 _TEMPLATES = frozenset(("render_template", "render_template_string", "render", "get_template"))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -160,11 +160,11 @@ class Judge:
         if not is_front and (package := _extension(parts)):
             return False, f"it comes with {package}: {EXTENSIONS[package]}"
         facts = [self._code(function.__code__) for function in parts.functions]
-        if any(fact.shows for fact in facts):
-            return True, TEMPLATE
+        if shows := _most_telling(facts):
+            return True, f"its view {shows}"
         inner = [self._code(function.__code__) for outer in parts.functions for function in called(outer)]
-        if any(fact.shows for fact in inner):
-            return True, "a function that its view calls uses a template"
+        if shows := _most_telling(inner):
+            return True, f"a function that its view calls {shows}"
         if answer := self._other_answer(parts, facts, is_front):
             return False, f"its view {answer}"
         if is_front:
@@ -180,7 +180,7 @@ class Judge:
             return False, f"its view is guarded: {facts.guard}"
         is_plain = function.__closure__ is None and not function.__dict__
         if facts.shows and is_plain and package_of(function.__module__) not in EXTENSIONS:
-            return True, TEMPLATE
+            return True, f"its view {facts.shows}"
         return None
 
     def _guard(self, parts: Parts) -> str | None:
@@ -232,6 +232,12 @@ def blueprints_of(endpoint: str) -> list[str]:
     """The names of the blueprint of *endpoint* and of those around it."""
     names = endpoint.split(".")
     return [".".join(names[:end]) for end in range(1, len(names))]
+
+
+def _most_telling(facts: Iterable[CodeFacts]) -> str | None:
+    """How a page is shown, if it is at all; by a template if any of *facts* has one."""
+    ways = {fact.shows for fact in facts if fact.shows}
+    return TEMPLATE if TEMPLATE in ways else next(iter(ways), None)
 
 
 def _extension(parts: Parts) -> str | None:

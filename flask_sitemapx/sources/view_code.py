@@ -39,7 +39,8 @@ _FACTORIES = vocabulary("create init register make build setup configure routes 
 _REFUSALS = vocabulary("Unauthorized Forbidden UNAUTHORIZED FORBIDDEN unauthorized NotAuthorized PermissionDenied")
 _PROGRAM_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LOGIN = re.compile(r"log_?in\b|sign_?in\b|logon\b|\b(?:auth|oauth|sso)\b")  # in lower case, as the next
-_HTML = re.compile(r"\.(?:html?|j2|jinja2?)\b|<(?:!doctype|html|body|head|h[1-6]|div|p)\b")
+_HTML_FILE = re.compile(r"\.(?:html?|j2|jinja2?)\b")
+_MARKUP = re.compile(r"<(?:!doctype|html|body|head|h[1-6]|div|p)\b")
 _OTHER_MEDIA = re.compile(
     r"^(?:(?:application/(?!xhtml|x-www)|text/(?!html)|image/)[\w.+-]+|[\w/-]+\.(?:xml|txt|rss|js|css))$", re.MULTILINE
 )
@@ -52,14 +53,16 @@ _HAS_DOCSTRING = 0x4000000  # CO_HASDOCSTRING, since Python 3.13; before, the fi
 
 
 class CodeFacts(NamedTuple):
-    """What one code object tells: who may not see its page, whether it shows HTML, and what it answers if not."""
+    """What one code object tells: who may not see its page, how it shows HTML, and what it answers if it does not."""
 
     guard: str | None
-    shows: bool
+    shows: str | None
     answers: str | None
 
 
-_SHOWS = CodeFacts(None, True, None)
+TEMPLATE = "uses a template"
+_USES_TEMPLATE = CodeFacts(None, TEMPLATE, None)
+_RETURNS_HTML = CodeFacts(None, "returns HTML", None)
 
 
 def code_facts(code: CodeType) -> CodeFacts:
@@ -67,14 +70,21 @@ def code_facts(code: CodeType) -> CodeFacts:
     names, texts, numbers = _vocabulary_of(code)
     said, text = " ".join(names).lower(), "\n".join(texts)
     if guard := _guard(code, names, numbers, said, text):
-        return CodeFacts(guard, False, None)
+        return CodeFacts(guard, None, None)
     may_tell = "." in text or "<" in text or "/" in text  # what HTML, types and names of files have
-    if may_tell and (".html" in text or _HTML.search(text.lower()) or ("text/html" in text and "json" not in said)):
-        return _SHOWS
+    if may_tell and (".html" in text or _HTML_FILE.search(text.lower())):
+        return _RETURNS_HTML if "send_" in said and not _renders(names, said) else _USES_TEMPLATE
+    if may_tell and (_MARKUP.search(text.lower()) or ("text/html" in text and "json" not in said)):
+        return _USES_TEMPLATE if _renders(names, said) else _RETURNS_HTML
     media = _OTHER_MEDIA.search(text) if may_tell else None
     if media is None and _renders(names, said):
-        return _SHOWS
-    return CodeFacts(None, False, _answers(said, media.group() if media else None))
+        return _USES_TEMPLATE
+    return CodeFacts(None, None, _answers(said, media.group() if media else None))
+
+
+def texts_of(program: Any) -> set[str]:
+    """The texts in the code of *program*, which is not run, and of what it wraps or closes over."""
+    return {text for function in parts_of(program).functions for text in _vocabulary_of(function.__code__)[1]}
 
 
 @dataclass(slots=True)
@@ -231,22 +241,28 @@ def _guard_around(code: CodeType) -> str | None:
 def _vocabulary_of(code: CodeType) -> tuple[list[str], list[str], list[int]]:
     """Global names and attributes, texts and numbers in *code* and in the functions inside it; no docstrings."""
     names: list[str] = []
-    constants: list[Any] = []
-    _collect(code, names, constants)
-    texts = [constant for constant in constants if type(constant) is str]
-    return names, texts, [constant for constant in constants if type(constant) is int]
+    texts: list[str] = []
+    numbers: list[int] = []
+    _collect(code, names, texts, numbers)
+    return names, texts, numbers
 
 
-def _collect(code: CodeType, names: list[str], constants: list[Any]) -> None:
+def _collect(code: CodeType, names: list[str], texts: list[str], numbers: list[int]) -> None:
     names += code.co_names + code.co_freevars
     for constant in code.co_consts[1:] if _has_docstring(code) else code.co_consts:
         kind = type(constant)
-        if kind is tuple:
-            constants += constant
+        if kind is str:
+            texts.append(constant)
+        elif kind is tuple:
+            for member in constant:
+                if type(member) is str:
+                    texts.append(member)
+                elif type(member) is int:
+                    numbers.append(member)
+        elif kind is int:
+            numbers.append(constant)
         elif kind is CodeType:
-            _collect(constant, names, constants)
-        else:
-            constants.append(constant)
+            _collect(constant, names, texts, numbers)
 
 
 def _has_docstring(code: CodeType) -> bool:
@@ -309,7 +325,7 @@ def called(function: FunctionType) -> Iterator[FunctionType]:
 
 def _named_functions(function: FunctionType) -> Iterator[FunctionType]:
     names = function.__code__.co_names
-    values = list(map(function.__globals__.get, names))
+    values = [value for value in map(function.__globals__.get, names) if value is not None]
     for module in [value for value in values if type(value) is ModuleType]:
         values += map(vars(module).get, names)
     for value in values:
