@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from . import build, first_byte, memory, routes, serve, urls
+from . import bigtable, build, first_byte, manifest, memory, routes, serve, urls
 from .environment import environment
 from .rounds import FULL, QUICK, Effort
 from .tables import Table
@@ -21,6 +21,8 @@ BENCHMARKS: dict[str, Callable[[Effort], Iterable[Table]]] = {
     "memory": memory.tables,
     "urls": urls.tables,
     "routes": routes.tables,
+    "manifest": manifest.tables,
+    "bigtable": bigtable.tables,
 }
 
 

@@ -14,6 +14,8 @@ PACKAGES = (
     "flask-sitemap",
     "flask-sitemapper",
     "django",
+    "sqlalchemy",
+    "psycopg",
 )
 
 

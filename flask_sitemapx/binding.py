@@ -28,8 +28,8 @@ from .snapshots.refresher import Refresher, Timing
 from .snapshots.shards import Limits
 from .snapshots.snapshot import FORMAT, Archive, Snapshot, sha256
 from .snapshots.store import Store
+from .sources.parts import Source
 from .sources.registry import Registry
-from .sources.sections import SectionSource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -74,7 +74,7 @@ class Application(Protocol):
         """The names of all sections."""
         ...
 
-    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[SectionSource]: ...
+    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]: ...
 
     def scope(self, base: BaseUrl) -> AbstractContextManager[object]:
         """What is entered around each pull."""
@@ -299,7 +299,7 @@ class Binding:
         settings = self.services().settings
         parts = [FORMAT, base.text, self.names(), settings.max_urls, settings.index, settings.timezone]
         parts += [settings.routes, settings.include, settings.exclude, settings.words, *self.application.parts()]
-        parts += [f"{one.name} {one.endpoint} {one.defaults.signature}" for one in self.registry.sections.values()]
+        parts += [f"{one.name} {one.signature}" for one in self.registry.sections.values()]
         return sha256("\n".join(map(str, parts)).encode())[:32]
 
     # What is said once

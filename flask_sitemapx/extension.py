@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flask import Blueprint, Flask, abort, current_app, has_app_context, request
 from flask import Response as FlaskResponse
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import BaseConverter, Map, MapAdapter, RequestRedirect
+from werkzeug.routing import BaseConverter, Map, MapAdapter, RequestRedirect, Rule
 from werkzeug.security import safe_join
 
 from .binding import Binding, Front, parsed_base
@@ -28,12 +28,17 @@ from .serving.representation import TEXT
 from .settings import Settings, load_settings
 from .snapshots.snapshot import Snapshot
 from .sources.awaiting import awaited
+from .sources.defaults import Defaults
 from .sources.judgement import WORDS, Judge
-from .sources.registry import ROUTES, Defaults, Mark, Registry, Section
+from .sources.parts import Source
+from .sources.registry import ROUTES, Mark, Registry, Section
 from .sources.routes import Explained, Routes
 from .sources.sections import SectionSource
 from .sources.urls import UrlBuilder
 from .sources.view_code import texts_of
+
+if TYPE_CHECKING:
+    from .sources.tables import Table
 
 logger = logging.getLogger(__name__)
 
@@ -155,16 +160,29 @@ class FlaskApplication:
     def names(self) -> list[str]:
         return [ROUTES, *self._registry.sections]
 
-    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[SectionSource]:
+    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]:
         routes = self._routes(base, settings)
         urls = UrlBuilder(_adapter(self._app, base), base, self._inject(base))
         sections = [Section(ROUTES, partial(routes.items)), *self._registry.sections.values()]
-        sources = [
-            SectionSource(section, urls, self._view_defaults, self._endpoint(section), self._ensure_sync)
-            for section in sections
-        ]
+        sources = [self._source(section, urls, settings) for section in sections]
         self._announce_open(routes, sources)
         return sources
+
+    def _source(self, section: Section | Table, urls: UrlBuilder, settings: Settings) -> Source:
+        if isinstance(section, Section):
+            return SectionSource(section, urls, self._view_defaults, self._endpoint(section), self._ensure_sync)
+        from .sources.tables import TableSource
+
+        rules = [f"{rule.rule} {rule.host} {rule.subdomain}" for rule in self._rules(section.endpoint)]
+        return TableSource(section, settings.timezone, urls, self._engine, " ".join(rules), self._ensure_sync)
+
+    def _rules(self, endpoint: str | None) -> Iterable[Rule]:
+        return self._app.url_map.iter_rules(endpoint) if endpoint in self._app.view_functions else ()
+
+    def _engine(self, bind_key: str | None) -> Any:
+        """The engine that Flask-SQLAlchemy has under *bind_key*, if it is there."""
+        database = self._app.extensions.get("sqlalchemy")
+        return None if database is None else database.engines[bind_key]
 
     @contextmanager
     def scope(self, base: BaseUrl) -> Iterator[None]:
@@ -246,15 +264,16 @@ class FlaskApplication:
         name = getattr(section.function, "__name__", "")
         return section.endpoint or (name if name in self._app.view_functions else None)
 
-    def _filled(self, sources: Iterable[SectionSource]) -> dict[str | None, str]:
+    def _filled(self, sources: Iterable[Source]) -> dict[str | None, str]:
         """By endpoint, the section that yields its addresses: it says so, or its code names the endpoint."""
         filled: dict[str | None, str] = {source.endpoint: source.name for source in sources}
-        for section in self._registry.sections.values():
+        sections = (section for section in self._registry.sections.values() if isinstance(section, Section))
+        for section in sections:
             for endpoint in texts_of(section.function) & self._app.view_functions.keys():
                 filled.setdefault(endpoint, section.name)
         return filled
 
-    def _announce_open(self, routes: Routes, sources: Sequence[SectionSource]) -> None:
+    def _announce_open(self, routes: Routes, sources: Sequence[Source]) -> None:
         if self._has_told or not logger.isEnabledFor(logging.INFO):  # it takes a walk over the whole map
             return
         self._has_told = True

@@ -17,11 +17,14 @@ from .protocol.locs import BaseUrl
 from .serving.publisher import ROBOTS_PATH
 from .settings import PREFIX, Settings
 from .snapshots.snapshot import Snapshot
-from .sources.registry import Registry
+from .sources.parts import Source
+from .sources.registry import Registry, Section
 from .sources.sections import SectionSource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from .sources.tables import Table
 
 _HOOKS = "hooks"
 _OF_ROUTES = ("routes", "include", "exclude", "words")
@@ -105,7 +108,7 @@ class PlainApplication:
     def name(self) -> str:
         """What tells it from others that share a store: where its first section is from. Later ones come behind."""
         first = next(iter(self._registry.sections.values()), None)
-        return f"{first.function.__module__}:{first.name}" if first else "wsgi"
+        return f"{getattr(first, 'function', self).__module__}:{first.name}" if first else "wsgi"
 
     def base_url(self) -> None:
         return None
@@ -113,8 +116,8 @@ class PlainApplication:
     def names(self) -> list[str]:
         return [*self._registry.sections]
 
-    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[SectionSource]:
-        return [SectionSource(section, endpoint=section.endpoint) for section in self._registry.sections.values()]
+    def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]:
+        return [_source(section, settings) for section in self._registry.sections.values()]
 
     def scope(self, base: BaseUrl) -> AbstractContextManager[None]:
         return nullcontext()
@@ -133,6 +136,14 @@ class PlainApplication:
 
     def empty(self) -> str:
         return "There is nothing to list: no section has entries."
+
+
+def _source(section: Section | Table, settings: Settings) -> Source:
+    if isinstance(section, Section):
+        return SectionSource(section, endpoint=section.endpoint)
+    from .sources.tables import TableSource
+
+    return TableSource(section, settings.timezone)
 
 
 def _is_served(wsgi_app: Any) -> bool:

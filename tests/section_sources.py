@@ -36,6 +36,7 @@ class WholeSource:
     """A section in one part, which has a name, a version and columns."""
 
     name: str
+    endpoint: str | None = None
 
     def version(self) -> str | None:
         return None

@@ -10,8 +10,8 @@ import pytest
 
 from flask_sitemapx.errors import InvalidEntry
 from flask_sitemapx.protocol.entries import Columns, UrlEntry
+from flask_sitemapx.sources.defaults import Defaults
 from flask_sitemapx.sources.items import BATCH, Items
-from flask_sitemapx.sources.registry import Defaults
 
 DAY = date(2026, 11, 30)
 

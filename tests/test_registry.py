@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from flask_sitemapx import ConfigurationError, Registry
-from flask_sitemapx.sources.registry import Defaults, Mark
+from flask_sitemapx.sources.defaults import Defaults
+from flask_sitemapx.sources.registry import Mark
 
 
 @pytest.fixture

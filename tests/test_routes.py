@@ -7,7 +7,8 @@ from werkzeug.routing import AnyConverter, BaseConverter, Map, Rule
 
 from flask_sitemapx.errors import InvalidEntry
 from flask_sitemapx.protocol.entries import UrlEntry
-from flask_sitemapx.sources.registry import Defaults, Mark
+from flask_sitemapx.sources.defaults import Defaults
+from flask_sitemapx.sources.registry import Mark
 from flask_sitemapx.sources.routes import Routes
 
 MAP_OPTIONS = ("host_matching", "converters", "strict_slashes", "redirect_defaults")

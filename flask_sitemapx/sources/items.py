@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..errors import InvalidEntry
 from ..protocol.entries import Columns, UrlEntry
 from .awaiting import Awaiting
-from .registry import Defaults
+from .defaults import Defaults
 
 BATCH = 512
 """Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""

@@ -103,6 +103,11 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def endpoint(self) -> str | None:
+        """That whose addresses it lists, if it is of one."""
+        ...
+
     def rule(self) -> str | None:
         """A text that stands for how entries are made of what is read; None: whatever makes the whole site."""
         ...

@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ConfigurationError
 from ..protocol.entries import UrlEntry
 from ..protocol.robots import Robots
+from .defaults import NO_DEFAULTS, Defaults
 from .view_code import own_attributes
+
+if TYPE_CHECKING:
+    from .tables import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = str | tuple[Any, ...] | Mapping[str, Any] | UrlEntry
@@ -26,32 +30,22 @@ _MARKS = "__sitemapx__"
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
-    """What entries get that do not say it themselves; each a value, or a callback without arguments."""
-
-    lastmod: Any = None
-    changefreq: Any = None
-    priority: Any = None
-
-    @property
-    def signature(self) -> str:
-        """A text that is the same in every process, and another for other values; callbacks go by their names."""
-        values = (self.lastmod, self.changefreq, self.priority)
-        return " ".join(getattr(value, "__qualname__", "?") if callable(value) else repr(value) for value in values)
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """A named source of entries."""
 
     name: str
     function: Callable[..., Iterable[Item]]
     """Gives all items; with *shards*, those of the key that it is called with."""
-    defaults: Defaults = Defaults()
+    defaults: Defaults = NO_DEFAULTS
     endpoint: str | None = None
     version: Callable[[], object] | None = None
     shards: Callable[[], Iterable[Any]] | None = None
     """Lists the keys, each alone or as ``(key, version)``."""
+
+    @property
+    def signature(self) -> str:
+        """A text that is the same in every process, and another for other settings of the section."""
+        return f"{self.endpoint} {self.defaults.signature}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,7 @@ class Mark:
     """What a decorator said of a view; with *when*, a function without arguments, only as long as that agrees."""
 
     is_listed: bool
-    defaults: Defaults = Defaults()
+    defaults: Defaults = NO_DEFAULTS
     when: Callable[[], object] | None = None
 
 
@@ -75,7 +69,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self.sections: dict[str, Section] = {}
+        self.sections: dict[str, Section | Table] = {}
         self.robots = Robots()
         self._has_marks = False
 
@@ -118,6 +112,56 @@ class Registry:
             return function
 
         return decorate
+
+    def table(
+        self,
+        name: str,
+        *,
+        key: Any,
+        endpoint: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        loc: Any = None,
+        lastmod: Any = None,
+        changefreq: Any = None,
+        priority: Any = None,
+        where: Any = None,
+        changed_since: Any = None,
+        select: Any = None,
+        extra: Iterable[Any] = (),
+        bind: Any = None,
+    ) -> Table:
+        """Make the section *name* of the rows of an SQLAlchemy 2 table, however many, which is read where it changed.
+
+        *key* is a column that is unique and ordered, or a tuple of columns that are so together. The URL of a row is
+        that of *endpoint* with *values*, a mapping of URL values to columns or constants; or *loc* is a column with a
+        path or URL. *lastmod*, *changefreq* and *priority* are columns, values, or functions without arguments. *where*
+        is a condition, or several. Columns are those of tables, attributes of mapped classes, or names of what
+        *select*, a Select, has. *extra* columns are for a function that `Table.batch` decorates.
+
+        A part of the table is read again when its count of rows or its latest *lastmod* differs; with *changed_since*,
+        an indexed column that tells when a row changed, only parts of such rows are. Without either all is read at each
+        build. After ``SITEMAP_VERIFY_AGE`` each part is read again in any case.
+
+        *bind* is an Engine, or a function that gives one; by default that of Flask-SQLAlchemy. Raises
+        `ConfigurationError` for what cannot be used.
+        """
+        self._check_name(name)
+        try:
+            from .statements import Statements
+        except ImportError:
+            raise ConfigurationError("a table needs SQLAlchemy: pip install 'flask-sitemapx[sql]'") from None
+        from .tables import Table
+
+        if (endpoint is None) == (loc is None):
+            raise ConfigurationError(f"section {name!r}: give either an endpoint, with its values, or loc")
+        given = {f"values.{value}": column for value, column in (values or {}).items()}
+        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority}
+        given |= {"loc": loc, "changed_since": changed_since, **fields}
+        given = {use: value for use, value in given.items() if value is not None}
+        statements = Statements(name, key, given, select, where, tuple(extra))
+        constants = {use: statements.constants.pop(use, None) for use in fields}
+        self.sections[name] = table = Table(name, statements, endpoint, Defaults(**constants), bind)
+        return table
 
     def include(
         self,

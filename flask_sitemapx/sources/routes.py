@@ -14,8 +14,9 @@ from werkzeug.routing import AnyConverter, MapAdapter, RequestRedirect, Rule
 
 from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.entries import UrlEntry
+from .defaults import Defaults
 from .judgement import blueprints_of
-from .registry import Defaults, Mark
+from .registry import Mark
 
 FRONT = "/"
 FILES = frozenset(("/favicon.ico", "/robots.txt"))  # asked for by name, whatever serves them

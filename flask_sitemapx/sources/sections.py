@@ -9,9 +9,10 @@ from typing import Any
 from ..errors import ConfigurationError
 from ..protocol.entries import Columns
 from .awaiting import Awaiting, EnsureSync, awaited, in_asyncio
+from .defaults import Defaults
 from .items import Items, Urls
 from .parts import NamedPart, Part, Past, Plan
-from .registry import Defaults, Item, Section
+from .registry import Item, Section
 
 
 class SectionSource:

@@ -84,6 +84,19 @@ class UrlBuilder:
             return self._given(endpoint, tuple(batch[0]), batch)
         return _by_shape(endpoint, map(_plain, batch), self._given)
 
+    def column_locs(self, endpoint: str, columns: Mapping[str, Sequence[Any]], length: int) -> list[Loc]:
+        """What `locs` gives for so many rows, of which each key has a column."""
+        keys = tuple(columns)
+        first = {key: column[0] for key, column in columns.items()}
+        added = self._url_defaults.added(endpoint, keys, first) if self._url_defaults else {}
+        if added is not None and RESERVED.isdisjoint(keys):
+            given = {**columns, **{key: [value] * length for key, value in added.items()}}
+            plan = self._plan(endpoint, tuple(given), [{**first, **added}])
+            if plan and (locs := plan.joined(given, length)):
+                return [*locs]
+        rows = zip(*columns.values(), strict=True) if columns else [()] * length
+        return self.locs(endpoint, [dict(zip(keys, row, strict=True)) for row in rows])
+
     def _given(self, endpoint: str, keys: Keys, rows: list[Values]) -> list[Loc]:
         if not RESERVED.isdisjoint(keys):
             names = ", ".join(sorted(RESERVED.intersection(keys)))
@@ -222,9 +235,8 @@ class _Column:
     takes_int: bool = False  # *encode* is str for ints
     is_query: bool = False
 
-    def texts(self, rows: list[Values]) -> list[str] | None:
+    def texts(self, values: Sequence[Any]) -> Sequence[str] | None:
         """The column as it stands in the URL, or None if Werkzeug must look at these rows."""
-        values = list(map(itemgetter(self.key), rows))
         types = set(map(type, values))
         if types == {str} and self.asis and _consists_of("".join(values), self.asis):
             return values
@@ -245,9 +257,14 @@ class _Plan:
 
     def locs(self, rows: list[Values]) -> list[str] | None:
         """The URLs of *rows*, or None if Werkzeug must look at them."""
+        keys = [part.key for part in self.parts if isinstance(part, _Column)]
+        return self.joined({key: list(map(itemgetter(key), rows)) for key in keys}, len(rows))
+
+    def joined(self, values: Mapping[str, Sequence[Any]], length: int) -> list[str] | None:
+        """The URLs of so many rows, whose *values* are given by column; None if Werkzeug must look at them."""
         columns: list[Iterable[str]] = []
         for part in self.parts:
-            column = repeat(part, len(rows)) if isinstance(part, str) else part.texts(rows)
+            column = repeat(part, length) if isinstance(part, str) else part.texts(values[part.key])
             if column is None:
                 return None
             columns.append(column)
