@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -134,6 +135,7 @@ def _keep(table: dict[Any, str], key: object, text: str) -> None:
     table[key] = text
 
 
+_TZINFO = attrgetter("tzinfo")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAYS = _Days()
 _DAY_TEXTS = _DayTexts()
@@ -148,7 +150,8 @@ _NAIVE_SECOND_TEXTS = _UTC_SECOND_TEXTS | {second[:2]: second for second in _SEC
 
 
 def _time_column(moments: Sequence[Any], zone: tzinfo) -> list[str | None] | None:
-    zones = {id(moment.tzinfo): moment.tzinfo for moment in moments if moment is not None}.values()
+    owns = list(map(_TZINFO, moments if None not in moments else filter(None, moments)))
+    zones = dict(zip(map(id, owns), owns, strict=True)).values()  # by id: a zone's hash is anybody's code
     if None in zones:
         if len(zones) > 1:
             return None
