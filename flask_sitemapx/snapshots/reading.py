@@ -196,9 +196,11 @@ class SectionReader:
 
     def _numbered(self, part: Part, documents: list[tuple[str, Document]], known: Sequence[Shard]) -> list[Shard]:
         """*documents* under the numbers that their cuts had before, or new ones; a number never changes its cuts."""
-        version, now = part.version(), self._run.now
+        version = part.version()
+        # Without a version it is read each time, and that is no reason to write its page anew.
+        read_at = self._run.now if version is not None else 0.0
         if not documents:
-            return [Shard(0, part.key, "", "", version, now, None)]
+            return [Shard(0, part.key, "", "", version, read_at, None)]
         ends = [*(start for start, _ in documents[1:]), ""]
         numbers: dict[tuple[str, str], list[int]] = {}
         for shard in reversed(known):  # a part that repeats itself has several of the same cuts
@@ -211,7 +213,7 @@ class SectionReader:
                 start,
                 end,
                 version,
-                now,
+                read_at,
                 document,
             )
             for (start, document), end in zip(documents, ends, strict=True)
