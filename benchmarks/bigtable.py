@@ -26,7 +26,7 @@ from .servers import ROOT
 from .tables import Table, Target
 from .workload import ORIGIN
 
-ROWS = 4  # times the entries of a site, for the comparison with plain iteration
+ROWS = 10  # times the entries of a site, for the comparison with plain iteration
 BIG = 200  # the same, for the large table
 ROWS_IN_ORDER = sa.select(*PRODUCTS.c).order_by(PRODUCTS.c.id)
 

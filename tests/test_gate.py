@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from flask_sitemapx.errors import InvalidEntry
+from flask_sitemapx.errors import InvalidEntry, shown
 from flask_sitemapx.protocol.documents import NAMESPACE, URLSET
 from flask_sitemapx.protocol.entries import Columns
-from flask_sitemapx.protocol.gate import Gate, Problems, Rendered, shown
+from flask_sitemapx.protocol.gate import Gate, Problems, Rendered
 from flask_sitemapx.protocol.locs import MAX_LENGTH, PLACEHOLDER, PLACEHOLDER_ORIGIN, BaseUrl
 
 BASE = BaseUrl.parse("https://example.com/shop")

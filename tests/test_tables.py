@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -493,7 +493,8 @@ UUIDS = [uuid.UUID(bytes=random.Random(number).randbytes(16), version=4) for num
 @pytest.mark.parametrize("changed", [False, True])
 @pytest.mark.filterwarnings("ignore:Dialect sqlite.*Decimal")
 def test_any_unique_ordered_key_divides_a_table(engine, tmp_path, kind, keys, changed):
-    shop = Shop(engine, tmp_path / "store", kind, **({"changed_since": "*updated"} if changed else {}))
+    given: dict[str, Any] = {"changed_since": "*updated"} if changed else {}
+    shop = Shop(engine, tmp_path / "store", kind, **given)
     for number, key in enumerate(keys):
         shop.insert(key, slug=str(number))
     shop.build()
@@ -656,7 +657,7 @@ def test_a_batch_function_sees_up_to_a_thousand_rows_and_has_the_last_word(engin
     shop.insert(*range(2_500))
     sizes: list[int] = []
 
-    def related(rows: list[Any]) -> Iterator[Mapping[str, Any] | None]:
+    def related(rows: Sequence[Any]) -> Iterator[Mapping[str, Any] | None]:
         sizes.append(len(rows))
         for row in rows:
             if row.id == 7:
@@ -666,7 +667,7 @@ def test_a_batch_function_sees_up_to_a_thousand_rows_and_has_the_last_word(engin
 
     shop.table.hook = related
     shop.build()
-    assert sizes == [1_000, 1_000, 500]
+    assert sizes == [25, 1_000, 1_000, 475]  # a few at first
     text = shop.app.test_client().get("/sitemap-products-1.xml", base_url=ORIGIN).text
     assert (
         "<loc>https://example.com/product/seven</loc><lastmod>2024-05-06</lastmod><changefreq>daily</changefreq>"
@@ -781,7 +782,7 @@ def test_an_asynchronous_engine_is_refused(tmp_path):
 def test_after_any_edits_each_row_is_listed_once_and_no_number_comes_to_mean_other_rows(
     engine, tmp_path, seed, changed
 ):
-    given = {"changed_since": "*updated"} if changed else {}
+    given: dict[str, Any] = {"changed_since": "*updated"} if changed else {}
     shop = Shop(engine, tmp_path / "store", **given)
     chance = random.Random(seed)
     rows = dict.fromkeys(chance.sample(range(1000), 40), LONG_AGO)

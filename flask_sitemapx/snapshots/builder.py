@@ -56,6 +56,7 @@ class Builder:
         self._scope = scope
         self._clock = clock
         self._monotonic = monotonic
+        self._kept: Mapping[str, Source] = {}
 
     def build(
         self,
@@ -87,7 +88,7 @@ class Builder:
             is_late=lambda: self._monotonic() - begun >= budget,
         )
         sections = _Sections(run, previous, fingerprint, tokens, self._scope, completing, only)
-        states = {source.name: sections.state(source) for source in self._sources()}
+        states = {source.name: sections.state(source) for source in self._new_sources()}
         front = FrontWriter(run, previous).front(states)
         snapshot = Snapshot(
             number=previous.number + 1,
@@ -113,8 +114,9 @@ class Builder:
         following = dict(zip(keys, [*keys[1:], None], strict=True))[planned.part]
 
         def part() -> Part:
-            source = next(source for source in self._sources() if source.name == section)
-            return source.part(planned.part, following)
+            if section not in self._kept:
+                self._new_sources()
+            return self._kept[section].part(planned.part, following)
 
         return Streamed(self._run(snapshot), section, planned, part, self._scope)
 
@@ -131,6 +133,12 @@ class Builder:
                 return
             self.archive.delete_blob(digest)
         self.archive.remove_superseded(previous.number)
+
+    def _new_sources(self) -> Sequence[Source]:
+        """The sections as they are now, kept for what is made between builds: that has to begin at once."""
+        sources = self._sources()
+        self._kept = {source.name: source for source in sources}
+        return sources
 
     def _run(self, previous: Snapshot) -> Run:
         return Run(self.base, self.archive, self._codec, self._rules(), self._clock(), self._second(previous))

@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from ..protocol.documents import MAX_BYTES, MAX_URLS, Frame
@@ -180,6 +181,7 @@ class Cutter:
         self._least_size = limits.size + 1 if whole else limits.size // 2
         self._multiple = max(2, limits.urls // 8)
         self._seen: set[str] = set()
+        self._noted: list[list[str]] = []
         self._writer = new_writer()
         self._start = ""
 
@@ -192,9 +194,8 @@ class Cutter:
     def added(self, batch: Rendered) -> Iterator[tuple[str, DocumentWriter]]:
         """Write *batch*, and give the documents that end with it."""
         elements = "".join(batch.elements).encode()
-        if self._fits(batch.locs, len(elements)):
+        if self._fits(batch.locs, len(elements)) and self._are_new(batch.locs):
             self._writer.write(elements, len(batch.locs), batch.lastmods)
-            self._seen.update(batch.locs)
         else:
             yield from self._one_by_one(batch)
 
@@ -204,13 +205,21 @@ class Cutter:
         size += self._writer.size + len(locs) * PLACEHOLDER_WEIGHT
         if count > self._limits.urls or size > self._limits.size:
             return False
-        distinct = set(locs)
-        if len(distinct) < len(locs) or not self._seen.isdisjoint(distinct):
-            return False
         is_small = count <= self._least and size <= self._least_size
         return is_small or not any(zlib.crc32(loc.encode()) % self._multiple == 0 for loc in locs)
 
+    def _are_new(self, locs: list[str]) -> bool:
+        """Whether each of *locs* is new to the document; if so they are noted."""
+        count = len(self._seen)
+        self._seen.update(locs)  # one look-up each, not one to ask and one to note
+        if len(self._seen) == count + len(locs):
+            self._noted.append(locs)
+            return True
+        self._seen = set(chain.from_iterable(self._noted))
+        return False
+
     def _one_by_one(self, batch: Rendered) -> Iterator[tuple[str, DocumentWriter]]:
+        self._noted.append([])
         for loc, lastmod, element in zip(batch.locs, batch.lastmods, batch.elements, strict=True):
             if loc in self._seen:
                 self._on_duplicate(loc)
@@ -220,8 +229,9 @@ class Cutter:
                 yield self._start, self._writer
                 self._start = sha256(loc.encode())[:16]
                 self._writer = self._new_writer()
-                self._seen.clear()
+                self._seen, self._noted = set(), [[]]
             self._seen.add(loc)
+            self._noted[-1].append(loc)
             self._writer.write(data, 1, (lastmod,))
 
     def _is_cut(self, loc: str, size: int) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, tzinfo
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import ConfigurationError, InvalidEntry
@@ -30,6 +31,8 @@ BATCH = 1_000
 FETCH = 250
 """Rows that are fetched at a time without one. With those before still there, fewer than the 700 objects after which
 Python looks for garbage, which takes longer than all else."""
+FIRST = 25
+"""Rows that are fetched first."""
 FIELDS = ("lastmod", "changefreq", "priority")
 HOOKED = frozenset({"values", "loc", *FIELDS})
 
@@ -212,9 +215,11 @@ class TablePart:
         with self._source.engine().connect() as connection:
             statement = statements.rows((self._start, self._end), connection.dialect.name)
             size = FETCH if self._table.hook is None else BATCH
-            result = connection.execution_options(yield_per=size).execute(statement)
+            result = connection.execution_options(stream_results=True, max_row_buffer=size).execute(statement)
             try:
-                for rows in result.partitions():
+                # A few at first: somebody may be waiting for them.
+                fetches = chain([result.fetchmany(FIRST)], result.partitions(size))
+                for rows in takewhile(bool, fetches):
                     yield self._columns(rows, defaults)
             finally:
                 result.close()
@@ -281,7 +286,7 @@ class _Latest:
         self._same = 0
 
     def add(self, dates: Sequence[Any]) -> None:
-        given = [one for one in dates if one is not None]
+        given = dates if None not in dates else [one for one in dates if one is not None]
         if not given:
             return
         latest = max(given)
