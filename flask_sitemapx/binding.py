@@ -16,7 +16,8 @@ from .errors import ConfigurationError, StoreError
 from .protocol.documents import MAX_BYTES
 from .protocol.locs import PLACEHOLDER, BaseUrl
 from .serving.hosts import Hosts
-from .serving.publisher import ROBOTS_PATH, SITEMAP_PATH, Policy, Publisher
+from .serving.page import Pages
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, Policy, Publisher
 from .serving.representation import Response
 from .settings import Settings, load_settings
 from .snapshots.builder import Builder
@@ -92,6 +93,10 @@ class Application(Protocol):
         """The name of what answers *path* in the application itself, if anything does."""
         ...
 
+    def rule_owner(self, path: str) -> str | None:
+        """The same, of what answers *path* and no other."""
+        ...
+
     def leave(self, path: str) -> None:
         """Let the application's own answer to *path* be heard."""
         ...
@@ -131,6 +136,8 @@ class Services:
         self.is_behind_hooks = settings.hooks or (app.is_wrapped and base is None)
         self.sitemap_owner = app.owner(SITEMAP_PATH, base)
         self.robots_owner = app.owner(ROBOTS_PATH, base)
+        self.page_owner = app.rule_owner(PAGE_PATH)
+        self.is_page_wanted = settings.html or bool(app.config.get("DEBUG"))
         self.publisher = Publisher(
             self.hosts,
             binding.refresher,
@@ -140,6 +147,7 @@ class Services:
             Policy(int(settings.max_age), int(settings.refresh), settings.disallow_all),
             self.codec,
             app.empty,
+            Pages(settings).answer if self.has_page else None,
         )
         self._store: Store | None = None
         with suppress(StoreError):  # may pass, and robots.txt needs no store; an address of no kind does not
@@ -154,6 +162,11 @@ class Services:
     def is_shared(self) -> bool:
         """Whether other processes see what this one builds, as far as that is known."""
         return self._store is None or self._store.shared
+
+    @property
+    def has_page(self) -> bool:
+        """Whether ``/sitemap`` is ours."""
+        return self.is_page_wanted and self.page_owner is None
 
     def has_robots(self, mount: str) -> bool:
         """Whether ``/robots.txt`` below *mount* is ours: robots are asked about at the root of a host only."""
@@ -314,6 +327,7 @@ class Binding:
                 "sitemap: %s is answered in place of the application's %r", SITEMAP_PATH, services.sitemap_owner
             )
         self._announce_robots(services)
+        self._announce_page(services)
 
     def _announce_robots(self, services: Services) -> None:
         owner, wanted = services.robots_owner, services.settings.robots
@@ -326,6 +340,14 @@ class Binding:
                 ROBOTS_PATH,
                 owner,
             )
+
+    def _announce_page(self, services: Services) -> None:
+        if services.has_page:
+            return
+        self.application.leave(PAGE_PATH)
+        if services.is_page_wanted:
+            level = logging.WARNING if services.settings.html else logging.INFO
+            logger.log(level, "sitemap: %s is left to the application's %r", PAGE_PATH, services.page_owner)
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

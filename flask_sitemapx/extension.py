@@ -23,7 +23,7 @@ from .binding import Binding, Front, parsed_base
 from .cli import commands
 from .errors import ConfigurationError
 from .protocol.locs import PLACEHOLDER, BaseUrl
-from .serving.publisher import ROBOTS_PATH, SITEMAP_PATH
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH
 from .serving.representation import TEXT
 from .settings import Settings, load_settings
 from .snapshots.snapshot import Snapshot
@@ -203,6 +203,11 @@ class FlaskApplication:
     def owner(self, path: str, base: BaseUrl | None) -> str | None:
         return _answering(self._app, path, base)
 
+    def rule_owner(self, path: str) -> str | None:
+        rules = self._app.url_map.iter_rules()
+        owners = (rule.endpoint for rule in rules if rule.rule.rstrip("/") == path and "GET" in (rule.methods or ()))
+        return next((owner for owner in owners if not owner.startswith(f"{KEY}.")), None)
+
     def leave(self, path: str) -> None:
         """Let another rule of the same path match: a rule without methods matches nothing."""
         for rule in self._app.url_map.iter_rules():
@@ -298,6 +303,7 @@ def _blueprint() -> Blueprint:
         (shard, "shard"),
         (f"{shard}.gz", "shard_gzip"),
         (ROBOTS_PATH, "robots"),
+        (PAGE_PATH, "page"),
     ):
         blueprint.add_url_rule(rule, endpoint, _view, provide_automatic_options=False)
     return blueprint

@@ -131,6 +131,9 @@ class PlainApplication:
     def owner(self, path: str, base: BaseUrl | None) -> None:
         return None
 
+    def rule_owner(self, path: str) -> None:
+        return None
+
     def leave(self, path: str) -> None:
         """Nothing of ours stands in the way of an application behind us."""
 

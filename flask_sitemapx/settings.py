@@ -167,6 +167,9 @@ class Settings:
     disallow_all: bool = setting(
         False, "`/robots.txt` asks every robot to stay away: for sites that are not in production.", switch
     )
+    html: bool = setting(
+        False, "Serve pages for people at `/sitemap`, which show what is served and what is wrong; on in debug.", switch
+    )
 
 
 def load_settings(config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Settings:

@@ -30,13 +30,14 @@ XML = "application/xml; charset=utf-8"
 GZIP = "application/gzip"
 SITEMAP_PATH = "/sitemap.xml"
 ROBOTS_PATH = "/robots.txt"
+PAGE_PATH = "/sitemap"
 INDEX = "index"
 """What stands in the place of a section's name in the addresses of the second index and those after it."""
 PREPARED = 512
 """As many documents are kept with their headers; to prepare one again takes microseconds."""
 # One address per shard: no sign, no leading zero, ASCII only, and no number that takes long to read.
+NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _NOINDEX = ("X-Robots-Tag", "noindex")
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 class Address(NamedTuple):
@@ -48,6 +49,9 @@ class Address(NamedTuple):
 
 
 ROBOTS = Address(section=ROBOTS_PATH)
+PAGE = Address(section=PAGE_PATH)
+PageOf = Callable[[dict[str, Any], Site, Refresher], Response]
+"""What gives the page for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ class Publisher:
     """Answers for all sites of one application.
 
     *refresher* gives the keeper of a site's snapshot, *sections* are the names that are registered, *has_robots* says
-    whether ``/robots.txt`` is ours, given the mount point, and *empty* is what a site with nothing to list says.
+    whether ``/robots.txt`` is ours, given the mount point, *empty* is what a site with nothing to list says, and *page*
+    gives the page for people at ``/sitemap``, which is not ours without it.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Publisher:
         policy: Policy,
         codec: Codec,
         empty: Callable[[], str],
+        page: PageOf | None = None,
     ) -> None:
         self._hosts = hosts
         self._refresher = refresher
@@ -89,6 +95,7 @@ class Publisher:
         self._disallow_all = policy.disallow_all
         self._codec = codec
         self._empty = empty
+        self._page = page
         self._headers: Headers = [("Cache-Control", policy.cache_control)]
         self._forms = lru_cache(maxsize=PREPARED)(self._new_forms)
         self._kept_robots_txt = lru_cache(maxsize=16)(self._new_robots_txt)
@@ -116,6 +123,8 @@ class Publisher:
     def _is_ours(self, found: Address, environ: dict[str, Any]) -> bool:
         if found is ROBOTS:
             return self._has_robots(environ.get("SCRIPT_NAME", ""))
+        if found is PAGE:
+            return self._page is not None
         return not found.section or found.section == INDEX or found.section in self._sections
 
     def _answered(self, found: Address, environ: dict[str, Any]) -> Response:
@@ -125,9 +134,11 @@ class Publisher:
             return refusal("400 Bad Request", str(error).encode("ascii", "backslashreplace").decode())
         if found is ROBOTS:
             return respond(environ, self.robots_txt(site))
-        if found.section and not found.number:
+        if found.section and not (found.number or found is PAGE):
             return _absent()
         try:
+            if found is PAGE and self._page is not None:
+                return self._page(environ, site, self._refresher(site.base))
             return self._sitemap(environ, site, found)
         except NotBuilt as error:
             return refusal("503 Service Unavailable", "There is no sitemap yet.", retry_after=error.retry_after)
@@ -304,9 +315,11 @@ class Body:
 
 @lru_cache(maxsize=256)
 def address(path: str) -> Address | None:
-    """What *path* means, if it is ours by form: robots.txt, or a sitemap, maybe with ``.gz``."""
+    """What *path* means, if it is ours by form: robots.txt, the page, or a sitemap, maybe with ``.gz``."""
     if path == ROBOTS_PATH:
         return ROBOTS
+    if path == PAGE_PATH:
+        return PAGE
     name, is_gzip = (path[:-3], True) if path.endswith(".xml.gz") else (path, False)
     if name == SITEMAP_PATH:
         return Address(is_gzip=is_gzip)
@@ -316,7 +329,7 @@ def address(path: str) -> Address | None:
     known = section.rstrip("-")  # of /sitemap-blog--1.xml, whose number is below zero
     if not known:
         return None
-    return Address(known, int(number) if known == section and _NUMBER.fullmatch(number) else 0, is_gzip)
+    return Address(known, int(number) if known == section and NUMBER.fullmatch(number) else 0, is_gzip)
 
 
 def _absent() -> Response:
