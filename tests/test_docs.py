@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from flask import Flask
-from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
 
 from flask_sitemapx.settings import settings_table
 
@@ -18,8 +19,6 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?:^<!-- (GET|flask) ([^\n]+) -->\n+)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"^<!-- (?:GET|flask) ", re.MULTILINE)
-PROGRAMS: list[dict[str, Any]] = []
-"""The names of what ran in this test."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -42,7 +41,6 @@ def blocks(page: Path, language: str) -> list[str]:
 def run(program: list[str], name: str) -> dict[str, Any]:
     """The names that the blocks of *program* define, read from top to bottom."""
     names: dict[str, Any] = {"__name__": "documented"}
-    PROGRAMS.append(names)
     for block in program:
         exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102
     return names
@@ -77,12 +75,16 @@ def pattern(text: str) -> str:
 @pytest.fixture(autouse=True)
 def in_a_directory_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    opened: list[Any] = []
+
+    def note(connection: Any, record: Any) -> None:
+        opened.append(connection)
+
+    event.listen(Pool, "connect", note)
     yield
-    databases = [value for names in PROGRAMS for value in names.values() if isinstance(value, SQLAlchemy)]
-    PROGRAMS.clear()
-    for engines in [engines for database in databases for engines in database._app_engines.values()]:
-        for engine in engines.values():
-            engine.dispose()  # or its connections complain when they are collected
+    event.remove(Pool, "connect", note)
+    for connection in opened:
+        connection.close()  # or it complains when it is collected
 
 
 @each_page

@@ -49,7 +49,7 @@ _FOUNDATIONS = frozenset(("abc", "builtins", "flask", "functools", "jinja2", "ty
 _WRITES = frozenset(("post", "put", "patch", "delete"))
 _DISPLAYS = vocabulary("BUILD_MAP BUILD_CONST_KEY_MAP BUILD_LIST DICT_UPDATE DICT_MERGE LIST_EXTEND LIST_APPEND")
 _DISPLAY_NUMBERS = frozenset(opmap[name] for name in _DISPLAYS if name in opmap)
-_HAS_DOCSTRING = 0x4000000  # CO_HASDOCSTRING, since Python 3.13; before, the first constant is the docstring or None
+_HAS_DOCSTRING = 0x4000000  # CO_HAS_DOCSTRING, since Python 3.14; before, the first constant is the docstring or None
 
 
 class CodeFacts(NamedTuple):
@@ -266,7 +266,7 @@ def _collect(code: CodeType, names: list[str], texts: list[str], numbers: list[i
 
 
 def _has_docstring(code: CodeType) -> bool:
-    if sys.version_info >= (3, 13):
+    if sys.version_info >= (3, 14):
         return bool(code.co_flags & _HAS_DOCSTRING)
     return not code.co_name.startswith("<")  # the first constant of named functions is a docstring, or None
 
