@@ -15,9 +15,7 @@ from .rows import Rows, Span
 
 OVERLAP = timedelta(minutes=5)
 """How long a transaction may take to commit: a row's time of change is older than the moment from which it is seen."""
-# Types that Python puts in the order of the database; of UUIDs only where they are compared by their bytes or digits.
-ORDERED = (int, datetime, date, Decimal)
-UUIDS_IN_ORDER = frozenset({"postgresql", "sqlite"})
+ORDERED = (int, datetime, date, Decimal, UUID)
 
 
 class Changes:
@@ -30,11 +28,16 @@ class Changes:
         self._memo = json.loads(memo) if memo else None
         self._is_given = rows.statements.changed_since is not None
 
-    def memo(self) -> str | None:
-        """What the next plan wants to know: the latest change so far, and when that was asked."""
-        if not self._is_given:
-            return None
-        return json.dumps({"latest": packed(self._rows.latest_change()), "now": self._now})
+    @property
+    def is_of_this_key(self) -> bool:
+        """Whether the last plan was made for the key that the table has now."""
+        return self._memo is not None and self._memo["key"] == self._rows.statements.key_signature
+
+    def memo(self) -> str:
+        """What the next plan wants to know: of which key this one is, the latest change, and when that was asked."""
+        latest = self._rows.latest_change() if self._is_given else None
+        told = {"latest": packed(latest), "now": self._now} if self._is_given else {}
+        return json.dumps({"key": self._rows.statements.key_signature, **told})
 
     def among(self, spans: Sequence[Span], counts: Sequence[int | None]) -> list[tuple[int, bool]]:
         """How many rows each of the *spans* has now, and whether any changed; *counts* are those that are known."""
@@ -46,11 +49,12 @@ class Changes:
         return [(now, hit or now != count) for now, (_, count, hit) in zip(fresh, looks, strict=True)]
 
     def _changed(self, spans: Sequence[Span]) -> list[bool]:
-        lower = self._lower(self._memo) if self._memo else None
+        lower = self._lower(self._memo) if self._memo and "latest" in self._memo else None
         if lower is None:  # there were no rows, or the last plan did not look
             return [True] * len(spans)
         starts = [start for start, _ in spans[1:]]
-        if all(start is not None and all(map(self._is_ordered, start)) for start in starts):
+        are_ordered = all(start is not None and all(type(value) in ORDERED for value in start) for start in starts)
+        if are_ordered and self._rows.statements.sorts_as_python(self._rows.dialect):
             return self._located(starts, lower)
         return [self._rows.has_changed(lower, span) for span in spans]
 
@@ -67,13 +71,9 @@ class Changes:
         if type(latest) is date:
             return min(latest, asked.astimezone(self._timezone).date() - timedelta(days=1))
         if latest.tzinfo is None:
-            asked = asked.astimezone(self._timezone).replace(tzinfo=None)
+            # An hour less, which may be one that clocks show twice.
+            asked = asked.astimezone(self._timezone).replace(tzinfo=None) - timedelta(hours=1)
         return min(latest, asked)
-
-    def _is_ordered(self, value: Any) -> bool:
-        if type(value) is UUID:
-            return self._rows.dialect in UUIDS_IN_ORDER
-        return type(value) in ORDERED
 
     def _located(self, starts: Sequence[Any], lower: Any) -> list[bool]:
         changed = [False] * (len(starts) + 1)

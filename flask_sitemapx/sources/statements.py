@@ -14,6 +14,9 @@ from .keys import Key
 # Where (a, b) >= (x, y) is understood; elsewhere it is spelled out, which few planners find an index for.
 ROW_VALUES = frozenset({"postgresql", "sqlite", "mysql", "mariadb"})
 
+# Where UUIDs are compared by their bytes or digits, as in Python.
+UUIDS_IN_ORDER = frozenset({"postgresql", "sqlite"})
+
 Column = sa.ColumnElement[Any]
 
 
@@ -44,7 +47,8 @@ class Statements:
         self.changed_since: Column | None = self.columns.pop("changed_since", None)
         self._extra = [self._required("extra", one) for one in extra]
         wanted = where if isinstance(where, tuple | list) else () if where is None else (where,)
-        nullable = (one for one in self.key if getattr(one, "nullable", True))
+        # A column that is never null in its table is so in an outer join.
+        nullable = (one for one in self.key if select is not None or getattr(one, "nullable", True))
         self._where = (*wanted, *(one.is_not(None) for one in nullable))
         if "changed_since" in self.constants:
             raise ConfigurationError(f"section {section!r}: changed_since is a column, not {given['changed_since']!r}")
@@ -114,15 +118,25 @@ class Statements:
         return " ".join(map(str, (compiled, values, self.constants, self.places, self.changed_since)))
 
     @property
+    def key_signature(self) -> str:
+        """A text that is another for another key, whose values would mean other rows."""
+        return " ".join(f"{column} {column.type!r}" for column in self.key)
+
+    def sorts_as_python(self, dialect: str) -> bool:
+        """Whether Python is sure to put keys in the order of the database."""
+        ordered = (sa.Integer, sa.DateTime, sa.Date, sa.Numeric, *([sa.Uuid] if dialect in UUIDS_IN_ORDER else []))
+        return all(isinstance(column.type, ordered) for column in self.key)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         return tuple(str(getattr(one, "key", None) or one) for one in self.key)
 
     @property
     def bind_key(self) -> str | None:
         """Flask-SQLAlchemy's name for the database of the key's table."""
-        table = getattr(self.key[0], "table", None)
-        metadata = getattr(table, "metadata", None)
-        return metadata.info.get("bind_key") if metadata is not None else None
+        elements = sa.sql.visitors.iterate(self._of((None, None), "", *self.key))
+        tables = (one for one in elements if isinstance(one, sa.Table))
+        return next((table.metadata.info["bind_key"] for table in tables if "bind_key" in table.metadata.info), None)
 
     @cached_property
     def _selected(self) -> list[tuple[str, Column]]:

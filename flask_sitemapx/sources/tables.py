@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, tzinfo
 from itertools import chain, takewhile
@@ -21,7 +22,7 @@ from .rows import Rows, Span
 from .statements import Statements
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[[Sequence[Any]], Iterable[Mapping[str, Any] | None]]
@@ -34,7 +35,6 @@ Python looks for garbage, which takes longer than all else."""
 FIRST = 25
 """Rows that are fetched first."""
 FIELDS = ("lastmod", "changefreq", "priority")
-HOOKED = frozenset({"values", "loc", *FIELDS})
 
 
 class Table:
@@ -60,13 +60,19 @@ class Table:
         """Decorate a function that sees up to 1,000 rows at once, so that related data is one query a batch.
 
         It is given a list of rows with the selected columns by name, and gives as many items in their order: None, or
-        a mapping with any of ``values``, ``loc``, ``lastmod``, ``changefreq`` and ``priority``, which go over what the
-        columns say. The function is returned unchanged. Raises `ConfigurationError` if there is one already.
+        a mapping with any of ``values`` (or ``loc``, where the table has that), ``lastmod``, ``changefreq`` and
+        ``priority``, which go over what the columns say. The function is returned unchanged. Raises
+        `ConfigurationError` if there is one already.
         """
         if self.hook is not None:
             raise ConfigurationError(f"section {self.name!r} has a batch function already")
         self.hook = function
         return function
+
+    @property
+    def place(self) -> str:
+        """By what a row says where its page is."""
+        return "loc" if self.endpoint is None else "values"
 
     @property
     def signature(self) -> str:
@@ -116,14 +122,16 @@ class TableSource:
         """The ranges of the key, divided anew where they outgrew a document, and which of them changed."""
         sizes = Sizes(past.urls, past.size)
         known = [_KnownRange.of(part) for part in past.parts]
-        with self.engine().connect() as connection:
+        with self.connection() as connection:
             rows = Rows(connection, self.table.statements, self.name)
             changes = Changes(rows, past.memo, past.now, self._timezone)
             memo = changes.memo()  # before anything is read: what changes from now on is found the next time
-            if known:
+            if known and changes.is_of_this_key:
                 ranges = planned(self._looked_at(known, rows, changes), rows, sizes)
             else:
-                ranges = list(opened(0, None, sizes.fill, rows))
+                # Keys of another kind mean other rows, and so other parts, under other numbers.
+                generation = max((one.generation + 1 for one in known), default=0)
+                ranges = list(opened(generation, None, sizes.fill, rows))
         ends = [*(following.start for following in ranges[1:]), None]
         return Plan([TablePart(self, one, end) for one, end in zip(ranges, ends, strict=True)], memo)
 
@@ -131,6 +139,14 @@ class TableSource:
         generation, start = parsed_part_key(key) or (0, None)
         end = parsed_part_key(following) if following else None
         return TablePart(self, Range(generation, start), end[1] if end else None)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for one short transaction that only reads, whatever the engine is set to."""
+        with self.engine().connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            yield connection
 
     def engine(self) -> Engine:
         """The engine of the database; raises `ConfigurationError` if there is none, or one for asyncio."""
@@ -212,7 +228,7 @@ class TablePart:
         """All entries, through a cursor on the server, in a short transaction of their own."""
         statements = self._table.statements
         defaults = _evaluated(self._table.defaults, self._source.ensure_sync)
-        with self._source.engine().connect() as connection:
+        with self._source.connection() as connection:
             statement = statements.rows((self._start, self._end), connection.dialect.name)
             size = FETCH if self._table.hook is None else BATCH
             result = connection.execution_options(stream_results=True, max_row_buffer=size).execute(statement)
@@ -271,7 +287,7 @@ class TablePart:
                 f"section {self._source.name!r}: the batch function gave {len(items)} items for {len(rows)} rows"
             )
         for place, item in enumerate(items):
-            for use, value in _uses(item or {}, self._source.name):
+            for use, value in _uses(item or {}, self._source.name, self._table.place):
                 column = values.get(use)
                 if not isinstance(column, list):
                     column = values[use] = [None] * len(rows) if column is None else list(column)
@@ -300,11 +316,12 @@ class _Latest:
         return self._latest, self._same
 
 
-def _uses(item: Mapping[str, Any], section: str) -> Iterator[tuple[str, Any]]:
-    if unknown := item.keys() - HOOKED:
+def _uses(item: Mapping[str, Any], section: str, place: str) -> Iterator[tuple[str, Any]]:
+    allowed = {place, *FIELDS}
+    if unknown := item.keys() - allowed:
         names = ", ".join(sorted(map(repr, unknown)))
         raise ConfigurationError(
-            f"section {section!r}: the batch function gave {names}; there are {', '.join(sorted(HOOKED))}"
+            f"section {section!r}: the batch function gave {names}; there are {', '.join(sorted(allowed))}"
         )
     for use, value in item.items():
         if use == "values":
