@@ -309,6 +309,27 @@ def test_the_last_two_manifests_are_kept_and_older_ones_removed_even_those_forgo
     assert [number for number in range(1, 8) if store.get(manifest(number))] == [6, 7]
 
 
+def test_who_is_killed_while_it_removes_manifests_leaves_none_for_ever(store, archive, monkeypatch):
+    for number in range(1, 8):
+        archive.publish(snapshot(number))
+    deleted = []
+
+    def delete(key: str) -> None:
+        if len(deleted) > 5:
+            raise KeyboardInterrupt
+        deleted.append(key)
+        MemoryStore.delete(store, key)
+
+    monkeypatch.setattr(store, "delete", delete)
+    with pytest.raises(KeyboardInterrupt):
+        archive.remove_superseded(7)
+    assert [number for number in range(1, 8) if store.get(manifest(number))] == [3, 4, 5, 6, 7]
+    monkeypatch.undo()
+    archive.publish(snapshot(8))
+    archive.remove_superseded(8)
+    assert [number for number in range(1, 9) if store.get(manifest(number))] == [7, 8]
+
+
 def test_the_lease_of_a_published_number_is_removed(store, archive):
     store.put(archive.lease_key(1), b"of a builder that died after publishing")
     archive.publish(snapshot(1))

@@ -289,11 +289,12 @@ class Archive:
         """Remove the manifests before *number* and the last one before it, and the leases of all published numbers."""
         for kept in (number, number - 1):
             self.store.delete(self.lease_key(kept))
-        number -= 2
-        while self.store.get(self._manifest(number)) is not None:
-            self.store.delete(self.lease_key(number))
-            self.store.delete(self._manifest(number))
-            number -= 1
+        oldest = number - 1
+        while self.store.get(self._manifest(oldest - 1)) is not None:
+            oldest -= 1
+        for superseded in range(oldest, number - 1):  # the oldest first: whoever is killed here leaves no gap
+            self.store.delete(self.lease_key(superseded))
+            self.store.delete(self._manifest(superseded))
 
     def lease_key(self, number: int) -> str:
         """Where the builder of *number* leaves its lease."""
