@@ -312,7 +312,7 @@ def test_the_last_two_manifests_are_kept_and_older_ones_removed_even_those_forgo
 def test_who_is_killed_while_it_removes_manifests_leaves_none_for_ever(store, archive, monkeypatch):
     for number in range(1, 8):
         archive.publish(snapshot(number))
-    deleted = []
+    deleted: list[str] = []
 
     def delete(key: str) -> None:
         if len(deleted) > 5:
