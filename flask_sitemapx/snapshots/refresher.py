@@ -263,14 +263,15 @@ class Refresher:
                 return job
             if self._monotonic() < self._retry_at:
                 return None
-            job = Job(self._monotonic())
+            # Known before it begins: who comes after that must not take it for one that begins after they came.
+            self._job = job = Job(self._monotonic())
             self._thread = threading.Thread(target=self._work, args=(job,), name="sitemap-build", daemon=True)
             try:
                 self._thread.start()
             except RuntimeError:
+                self._job = None
                 self.is_pending = True
                 return None
-            self._job = job
             return job
 
     def _work(self, job: Job) -> None:
