@@ -113,7 +113,7 @@ def test_builders_killed_at_any_point_leave_no_torn_set_and_nothing_else(store, 
     assert killer.returncode == 0
     assert one.wrong == other.wrong == []
     assert int(printed) > KILLS / 5
-    assert one.generations | other.generations > {"first"}
+    assert len(one.generations | other.generations) > 1
 
     site = CrawledSite(store)
     last = site.build("last")
