@@ -28,7 +28,8 @@ FLOORS = {
     "binding": 5,
     "extension": 5,
     "middleware": 5,
-    "__init__": 6,
+    "service": 6,
+    "__init__": 7,
 }
 REQUIRED = {"flask", "werkzeug", "cachelib", "click"}  # click comes with Flask, whose command line it is
 BROUGHT_BY_REQUIRED = {"blinker", "colorama", "itsdangerous", "jinja2", "markupsafe"}

@@ -1,0 +1,1 @@
+"""The standalone service: a sitemap for any site, from one file."""
