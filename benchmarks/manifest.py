@@ -78,6 +78,6 @@ def shard(number: int, generation: int) -> Shard:
     digests = [sha256(f"{number} {generation} {piece}".encode()).hexdigest() for piece in range(3)]
     stored = f"{digests[1]}:123456 {digests[2]}:50000"
     date = "2026-11-30T10:00:00Z"
-    document = Document(7_500, 1_234_567, 0, digests[0], date, date, digests[0][:32], stored)
+    document = Document(7_500, 1_234_567, 0, digests[0], date, date, digests[0][:32], stored, 123_456_789, 400_000)
     version = f'[7500,"{date}"]'
     return Shard(number + 1, json.dumps([0, [number * 7_500]]), "", "", version, 1_790_000_000.1, document)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from werkzeug.wsgi import ClosingIterator
 
 from .errors import ConfigurationError, StoreError
-from .protocol.documents import MAX_BYTES
+from .protocol.documents import LEGACY_MAX_BYTES, LEGACY_NAMESPACE, MAX_BYTES, NAMESPACE, framed
 from .protocol.locs import PLACEHOLDER, BaseUrl
 from .serving.hosts import Hosts
 from .serving.page import Pages
-from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, Policy, Publisher
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, TEXT_PATH, Policy, Publisher
 from .serving.representation import Response
 from .settings import Settings, load_settings
 from .snapshots.builder import Builder
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PREFIXES = ("/sitemap", ROBOTS_PATH)
+_LEGACY = (LEGACY_NAMESPACE, LEGACY_MAX_BYTES)
 
 
 class Application(Protocol):
@@ -148,6 +149,7 @@ class Services:
             self.codec,
             app.empty,
             Pages(settings).answer if self.has_page else None,
+            has_text=app.rule_owner(TEXT_PATH) is None,
         )
         self._store: Store | None = None
         with suppress(StoreError):  # may pass, and robots.txt needs no store; an address of no kind does not
@@ -293,13 +295,17 @@ class Binding:
     def _rules(self) -> Rules:
         settings = load_settings(self.application.config)
         shows_errors = self.application.shows_errors
+        namespace, size = _LEGACY if settings.namespace == "0.84" else (NAMESPACE, MAX_BYTES)
         return Rules(
-            Limits(settings.max_urls),
+            Limits(settings.max_urls, size),
             always_index=settings.index == "always",
             verify_age=settings.verify_age,
             grace=settings.grace,
             strict=shows_errors if settings.on_error is None else settings.on_error == "raise",
             timezone=settings.timezone,
+            urlset=framed("urlset", namespace),
+            sitemapindex=framed("sitemapindex", namespace),
+            feeds=self.registry.feeds,
         )
 
     def _fingerprint(self, base: BaseUrl) -> Callable[[], str]:
@@ -311,6 +317,7 @@ class Binding:
     def _new_fingerprint(self, base: BaseUrl) -> str:
         settings = self.services().settings
         parts = [FORMAT, base.text, self.names(), settings.max_urls, settings.index, settings.timezone]
+        parts += [settings.namespace]
         parts += [settings.routes, settings.include, settings.exclude, settings.words, *self.application.parts()]
         parts += [f"{one.name} {one.signature}" for one in self.registry.sections.values()]
         return sha256("\n".join(map(str, parts)).encode())[:32]
@@ -326,6 +333,8 @@ class Binding:
             logger.warning(
                 "sitemap: %s is answered in place of the application's %r", SITEMAP_PATH, services.sitemap_owner
             )
+        if self.application.rule_owner(TEXT_PATH) is not None:
+            self.application.leave(TEXT_PATH)
         self._announce_robots(services)
         self._announce_page(services)
 

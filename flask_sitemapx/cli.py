@@ -23,11 +23,10 @@ from flask.cli import AppGroup
 
 from .binding import Binding
 from .errors import Busy, ConfigurationError, Damaged, InvalidEntry, NotBuilt, SitemapError, StoreError
-from .protocol.documents import URLSET
 from .protocol.locs import BaseUrl
 from .serving.hosts import Site
 from .snapshots.refresher import IN_FULL, Order, Refresher
-from .snapshots.shards import entries
+from .snapshots.shards import element_lists
 from .snapshots.snapshot import Document, SectionState, Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,7 +58,7 @@ class SitemapGroup(AppGroup):
             with _shown_log():
                 return super().invoke(ctx)
         except SitemapError as error:
-            raise _ending(error) from error
+            raise ending(error) from error
 
 
 @click.group("sitemap", cls=SitemapGroup)
@@ -346,11 +345,8 @@ _ELEMENT = re.compile(r"<(loc|lastmod|changefreq|priority)>([^<]*)<")
 def _rows(section: SectionState, refresher: Refresher) -> Iterator[list[dict[str, Any]]]:
     """The stored entries of a section as mappings, by the block."""
     for document in [shard.document for shard in section.shards if shard.document]:
-        rest = b""
-        for block in entries(document, URLSET, refresher.blob):
-            *elements, rest = (rest + block).split(b"</url>\n")
-            if elements:
-                yield [_row(element.decode()) for element in elements]
+        for elements in element_lists(document, refresher.blob):
+            yield [_row(element.decode()) for element in elements]
 
 
 def _row(element: str) -> dict[str, Any]:
@@ -364,7 +360,7 @@ def _row(element: str) -> dict[str, Any]:
 # What is wrong
 
 
-def _ending(error: SitemapError) -> click.ClickException:
+def ending(error: SitemapError) -> click.ClickException:
     if isinstance(error, Busy):
         return SomebodyBuilds(str(error))
     if isinstance(error, ConfigurationError):

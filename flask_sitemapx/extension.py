@@ -23,12 +23,12 @@ from .binding import Binding, Front, parsed_base
 from .cli import commands
 from .errors import ConfigurationError
 from .protocol.locs import PLACEHOLDER, BaseUrl
-from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, TEXT_PATH
 from .serving.representation import TEXT
 from .settings import Settings, load_settings
 from .snapshots.snapshot import Snapshot
 from .sources.awaiting import awaited
-from .sources.defaults import Defaults
+from .sources.defaults import NO_DEFAULTS, Defaults
 from .sources.judgement import WORDS, Judge
 from .sources.parts import Source
 from .sources.registry import ROUTES, Mark, Registry, Section
@@ -174,7 +174,8 @@ class FlaskApplication:
         from .sources.tables import TableSource
 
         rules = [f"{rule.rule} {rule.host} {rule.subdomain}" for rule in self._rules(section.endpoint)]
-        return TableSource(section, settings.timezone, urls, self._engine, " ".join(rules), self._ensure_sync)
+        view = self._view_defaults(section.endpoint) or NO_DEFAULTS
+        return TableSource(section, settings.timezone, urls, self._engine, " ".join(rules), self._ensure_sync, view)
 
     def _rules(self, endpoint: str | None) -> Iterable[Rule]:
         return self._app.url_map.iter_rules(endpoint) if endpoint in self._app.view_functions else ()
@@ -244,8 +245,8 @@ class FlaskApplication:
     def _inject(self, base: BaseUrl) -> Callable[[str, dict[str, Any]], None] | None:
         return partial(_injected, self._app, base) if any(self._app.url_default_functions.values()) else None
 
-    def _mark(self, endpoint: str) -> Mark | None:
-        return self._registry.mark(self._app.view_functions.get(endpoint))
+    def _mark(self, endpoint: str | None) -> Mark | None:
+        return self._registry.mark(self._app.view_functions.get(endpoint or ""))
 
     def _answering_mark(self, endpoint: str) -> Mark | None:
         """The mark of *endpoint*, whose *when* gives an answer even if it is a coroutine function."""
@@ -260,7 +261,7 @@ class FlaskApplication:
         except RuntimeError as error:  # Flask's, where asgiref is missing
             raise ConfigurationError(f"{error} To do so: pip install 'flask-sitemapx[async]'") from error
 
-    def _view_defaults(self, endpoint: str) -> Defaults | None:
+    def _view_defaults(self, endpoint: str | None) -> Defaults | None:
         mark = self._mark(endpoint)
         return mark.defaults if mark else None
 
@@ -296,12 +297,15 @@ class Digits(BaseConverter):
 
 def _blueprint() -> Blueprint:
     blueprint = Blueprint(KEY, __name__)
-    shard = f"/sitemap-<section>-<{Digits.name}:number>.xml"
+    shard = f"/sitemap-<section>-<{Digits.name}:number>"
     for rule, endpoint in (
         (SITEMAP_PATH, "sitemap"),
         (f"{SITEMAP_PATH}.gz", "sitemap_gzip"),
-        (shard, "shard"),
-        (f"{shard}.gz", "shard_gzip"),
+        (TEXT_PATH, "sitemap_text"),
+        (f"{shard}.xml", "shard"),
+        (f"{shard}.xml.gz", "shard_gzip"),
+        (f"{shard}.txt", "shard_text"),
+        ("/sitemap-<section>.atom", "feed"),
         (ROBOTS_PATH, "robots"),
         (PAGE_PATH, "page"),
     ):

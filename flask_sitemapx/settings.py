@@ -159,6 +159,12 @@ class Settings:
     hooks: bool = setting(
         False, "Answer through Flask, with the application's hooks and sessions, instead of in front of it.", switch
     )
+    namespace: str = setting(
+        "0.9",
+        "`0.84`: documents are of the namespace that Google had before sitemaps.org and of at most 10 MiB, for readers "
+        "that know no other.",
+        one_of("0.9", "0.84"),
+    )
     robots: bool | None = setting(
         None,
         "Serve `/robots.txt`: `true`, `false`, or unset: at the root of the host, unless the application has its own.",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from flask_sitemapx.protocol.documents import URLSET
 from flask_sitemapx.protocol.entries import Columns
 from flask_sitemapx.protocol.locs import BaseUrl
 from flask_sitemapx.snapshots.builder import Builder
@@ -177,9 +176,7 @@ class Site:
     def listed(self, section: str) -> list[str]:
         """The paths in a section's shards, in order."""
         documents = [shard.document for shard in self.snapshot.sections[section].shards if shard.document]
-        return [
-            path for document in documents for path in paths(b"".join(entries(document, URLSET, self.archive.blob)))
-        ]
+        return [path for document in documents for path in paths(b"".join(entries(document, self.archive.blob)))]
 
     def blobs(self) -> set[str]:
         return set(self.archive.blob_names())

@@ -6,11 +6,14 @@ import contextvars
 import tracemalloc
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
+from lxml import etree
 
+from flask_sitemapx import Namespace, News
 from flask_sitemapx.errors import BuildFailed, Damaged, StoreError
 from flask_sitemapx.protocol.entries import Columns
 from flask_sitemapx.snapshots.builder import REPLACED_SECONDS, REPLACED_SECONDS_IN_MEMORY, Builder
@@ -19,7 +22,7 @@ from flask_sitemapx.snapshots.directory import DirectoryStore
 from flask_sitemapx.snapshots.memory import MemoryStore
 from flask_sitemapx.snapshots.shards import Limits
 from flask_sitemapx.snapshots.snapshot import BLANK, Archive
-from tests.section_sources import BASE, DATE, ListSource, Site, numbered, paths
+from tests.section_sources import BASE, DATE, NOW, ListSource, Site, numbered, paths
 
 
 @pytest.fixture
@@ -778,3 +781,72 @@ def test_a_build_takes_no_more_memory_for_more_entries(tmp_path):
     small, large = peak(tmp_path / "small", 5_000), peak(tmp_path / "large", 50_000)
     # The XML grows by 6 MB; what may grow is what is known of each document, 2 or 3 KB for each of 70 to 100.
     assert large - small < 400_000
+
+
+# News
+
+
+class NewsSource(ListSource):
+    """Articles with their time of publication, in the order of the items."""
+
+    def columns(self):
+        for columns in super().columns():
+            news = [News("Times", "en", lastmod, "Found") for lastmod in columns.lastmods]
+            yield replace(columns, lastmods=None, extras={"news": news})
+
+
+def test_news_leave_by_themselves_though_the_version_of_their_section_stands(store):
+    hour = 3_600.0
+    items = [("/old", datetime.fromtimestamp(NOW - 47 * hour, UTC)), ("/new", datetime.fromtimestamp(NOW, UTC))]
+    source = NewsSource("news", *items, version="1")
+    site = Site(store, source, always_index=True)
+    assert site.build().expires_at == NOW + hour
+    assert site.text(site.first("news")).count("<news:news>") == 2
+    site.pass_time(hour - 1)
+    site.build()
+    assert source.pulls == 1
+    site.pass_time(1)
+    assert site.build().expires_at == NOW + 48 * hour
+    assert source.pulls == 2
+    assert site.text(site.first("news")).count("<news:news>") == 1
+    assert site.listed("news") == ["/old", "/new"]
+
+
+def test_expired_news_are_counted_and_no_warning(store, caplog):
+    source = NewsSource("news", ("/old", datetime.fromtimestamp(NOW - 1e6, UTC)))
+    site = Site(store, source)
+    assert site.build().sections["news"].problems == {"news-expired": [1, ANY]}
+    assert not caplog.records
+    assert site.build().expires_at == float("inf")
+
+
+def test_documents_with_many_news_are_not_merged(store):
+    items = [(f"/{number}", datetime.fromtimestamp(NOW, UTC)) for number in range(600)]
+    sources = [NewsSource("one", *items), NewsSource("two", *[(f"/two{path}", date) for path, date in items])]
+    site = Site(store, *sources, urls=10_000)
+    assert site.build().is_index
+
+
+def test_sections_in_which_a_prefix_stands_for_two_namespaces_are_not_merged(store):
+    class Elements(ListSource):
+        def columns(self):
+            for columns in super().columns():
+                element = Namespace("x", f"urn:{self.name}").element("x")
+                yield replace(columns, extras={"elements": [element] * len(columns.locs)})
+
+    assert Site(store, Elements("a", "/a"), Elements("b", "/b"), urls=100).build().is_index
+    memory = MemoryStore(1_000_000)
+    assert not Site(memory, Elements("a", "/a"), ListSource("b", "/b"), urls=100).build().is_index
+
+
+def test_a_merged_document_declares_what_its_sections_use(store):
+    class Pictures(ListSource):
+        def columns(self):
+            for columns in super().columns():
+                yield replace(columns, extras={"images": [["/x.jpg"]] * len(columns.locs)})
+
+    site = Site(store, ListSource("a", "/a"), Pictures("b", "/b"), urls=100)
+    site.build()
+    text = site.text(site.document)
+    assert text.count("xmlns:image") == 1
+    assert len(etree.fromstring(text.encode())) == 2

@@ -63,7 +63,8 @@ SCHEMAS = {
     "official": Path(__file__).parents[2] / "shared" / "xsd" / "all.xsd",
 }
 INDEX, SHARD = "/sitemap.xml", "/sitemap-products-1.xml"
-DOCUMENTS = [INDEX, SHARD, f"{INDEX}.gz", f"{SHARD}.gz"]
+TEXT = "/sitemap-products-1.txt"
+DOCUMENTS = [INDEX, SHARD, f"{INDEX}.gz", f"{SHARD}.gz", TEXT]
 CHANGED = "Mon, 06 May 2024 07:08:09 GMT"
 BEFORE, AFTER, FUTURE = (CHANGED.replace("2024", year) for year in ("2023", "2025", "2999"))
 
@@ -139,7 +140,8 @@ def test_the_length_is_exact(serving):
         for headers in ({}, {"Accept-Encoding": "gzip"}):
             answer = serving.ask(path, headers=headers)
             length = answer.header("Content-Length")
-            is_repacked = answer.body[:2] == b"\x1f\x8b" and b"http://shop.example" in gzip.decompress(answer.body)
+            is_packed = answer.body[:2] == b"\x1f\x8b"
+            is_repacked = is_packed and (path == TEXT or b"http://shop.example" in gzip.decompress(answer.body))
             assert length == (None if is_repacked else str(len(answer.body)))
 
 
@@ -300,7 +302,7 @@ NOT_ASCII = ["%D9%A1", "%EF%BC%91", "%C2%B9"]
 
 
 @pytest.mark.parametrize("number", [*NO_NUMBERS, *LONG, *NOT_ASCII], ids=lambda number: number[:12])
-@pytest.mark.parametrize("ending", [".xml", ".xml.gz"])
+@pytest.mark.parametrize("ending", [".xml", ".xml.gz", ".txt"])
 def test_a_number_that_is_none_of_ours_is_not_found_without_asking_the_shop(serving, number, ending):
     answer = serving.ask(f"/sitemap-products-{number}{ending}")
     assert (answer.status, answer.body) == (404, b"There is no such sitemap.\n")
@@ -332,6 +334,20 @@ def test_documents_are_valid(serving, schema):
     parsed = etree.XMLSchema(etree.parse(SCHEMAS[schema]))
     for path in [INDEX, *(loc.removeprefix(serving.base) for loc in locs(serving.ask(INDEX).body))]:
         parsed.assertValid(etree.fromstring(serving.ask(path).body))
+
+
+@pytest.mark.parametrize("section", ["products", "files"])
+def test_the_text_has_the_urls_of_the_document_a_line_each(serving, section):
+    urls = [unescape(loc) for loc in locs(serving.ask(f"/sitemap-{section}-1.xml").body)]
+    for headers in ({}, {"Accept-Encoding": "gzip"}):
+        answer = serving.ask(f"/sitemap-{section}-1.txt", headers=headers)
+        assert answer.header("Content-Type") == "text/plain; charset=utf-8"
+        text = gzip.decompress(answer.body) if headers else answer.body
+        assert text.decode() == "".join(f"{url}\n" for url in urls)
+
+
+def test_there_is_no_index_in_plain_text(serving):
+    assert serving.ask("/sitemap.txt").status == serving.ask("/sitemap-index-1.txt").status == 404
 
 
 def test_another_reader_finds_all_entries(serving):

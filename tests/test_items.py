@@ -176,3 +176,53 @@ def test_a_subclass_of_str_is_a_path():
         __slots__ = ()
 
     assert only(columns([Path("/a")])).locs == ["/a"]
+
+
+# Extras
+
+
+def test_extras_are_columns_by_name_only_where_there_are_any():
+    assert only(columns([UrlEntry("/a")])).extras == {}
+    assert only(columns([{"loc": "/a", "title": "A"}])).extras == {}
+    found = only(columns([UrlEntry("/a", images=["/a.jpg"]), UrlEntry("/b"), UrlEntry("/c", alternates={"en": "/c"})]))
+    assert found.extras == {"images": [["/a.jpg"], None, None], "alternates": [None, None, {"en": "/c"}]}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"loc": "/a", "images": ["/a.jpg"]},
+        ("page", {}, None, None, None, {"images": ["/a.jpg"]}),
+        UrlEntry("/a", images=["/a.jpg"]),
+    ],
+    ids=lambda item: type(item).__name__,
+)
+def test_every_form_of_an_item_may_state_extras(item):
+    assert only(columns([item])).extras == {"images": [["/a.jpg"]]}
+
+
+def test_tuples_with_and_without_extras_may_be_mixed():
+    found = only(columns([("page", {}), ("page", {}, DAY, None, None, None), ("page", {}, *[None] * 3, {"news": 1})]))
+    assert found.extras == {"news": [None, None, 1]}
+
+
+def test_an_extra_of_a_tuple_that_means_nothing_is_told_of():
+    with pytest.raises(TypeError, match="unknown: image"):
+        columns([("page", {}, None, None, None, {"image": "/a.jpg"})])
+
+
+def test_extras_come_from_the_section_and_before_it_from_the_view_and_the_entry():
+    section = Defaults(extras={"images": "/section.jpg", "news": "news"})
+    view = {"page": Defaults(extras={"images": "/view.jpg"})}
+    items = [("page", {}), ("page", {}, None, None, None, {"images": "/own.jpg"}), ("other", {})]
+    first, second = columns(items, section, view.get)
+    assert first.extras == {"images": ["/view.jpg", "/own.jpg"], "news": ["news", "news"]}
+    assert second.extras == {"images": ["/section.jpg"], "news": ["news"]}
+
+
+def test_a_callback_for_extras_is_called_with_what_an_item_says():
+    seen: list[Any] = []
+    section = Defaults(extras={"images": lambda said: seen.append(said) or ["/x.jpg"]})
+    items: list[Any] = [("page", {"id": 7}), {"loc": "/a"}, "/path", UrlEntry("/b")]
+    assert [batch.extras["images"] for batch in columns(items, section)] == [[["/x.jpg"]]] * 4
+    assert seen == [{"id": 7}, {"loc": "/a"}, "/path", UrlEntry("/b")]

@@ -948,3 +948,16 @@ def test_who_waits_for_another_builder_ends_with_its_process(store):
 
 def test_the_time_of_a_set_is_when_it_was_built(process):
     assert process.refresher.current().built_at == NOW
+
+
+def test_a_set_is_due_when_something_in_it_stops_being_true(process):
+    process.refresher.current()
+    known = process.refresher._snapshot
+    vars(known)["expires_at"] = process.clock.now + 60.0  # as if there were news in it
+    process.pass_time(59)
+    assert process.state() == "fresh"
+    process.pass_time(1)
+    assert process.state() == "due"
+    process.refresher.current()
+    process.settled()
+    assert process.state() == "fresh"

@@ -6,12 +6,16 @@ import gzip
 import random
 import zlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
+from lxml import etree
 
-from flask_sitemapx.protocol.documents import MAX_BYTES, MAX_URLS, URLSET, url_elements
+from flask_sitemapx.protocol.documents import MAX_BYTES, MAX_NEWS, MAX_URLS, URLSET, framed, url_elements
+from flask_sitemapx.protocol.elements import KNOWN
 from flask_sitemapx.protocol.gate import Rendered
 from flask_sitemapx.protocol.locs import PLACEHOLDER_WEIGHT
+from flask_sitemapx.protocol.text import text_length
 from flask_sitemapx.snapshots.compression import Codec, Compressor, zlib_codec
 from flask_sitemapx.snapshots.shards import (
     HELD_BACK,
@@ -82,8 +86,8 @@ class Recorder(DocumentWriter):
         super().__init__(URLSET, zlib_codec(), lambda digest, data: None, {})
         self.elements: list[bytes] = []
 
-    def write(self, elements, count, lastmods):
-        super().write(elements, count, lastmods)
+    def write(self, elements, count, lastmods, namespaces=(), text_length=0):
+        super().write(elements, count, lastmods, namespaces, text_length)
         self.elements += elements.splitlines()
 
 
@@ -253,7 +257,7 @@ def written(made: DocumentWriter, all_locs: list[str], lastmod: str | None = "20
     for start in range(0, len(all_locs), size):
         batch = all_locs[start : start + size]
         data = "".join(url_elements(batch, [lastmod] * len(batch))).encode()
-        made.write(data, len(batch), [lastmod] * len(batch))
+        made.write(data, len(batch), [lastmod] * len(batch), (), text_length(batch))
     return made.document(lambda latest: f"changed {latest}")
 
 
@@ -276,8 +280,10 @@ def test_all_that_is_said_of_a_document_is_true(blobs, codec):
         changed_at="changed 2027-01-01",
         gzip_etag=sha256("".join(digest for digest, _ in document.pieces).encode())[:32],
         stored=f"{sha256(packed)}:{len(packed)}",
+        head=zlib.crc32(URLSET.head),
+        text_length=len("\0/a\n\0/b?x=\0\nhttps://example.com/c\n"),
     )
-    assert document.etag == f"{FORMAT}-{sha256(body)[:32]}"
+    assert document.etag == f"{FORMAT}-{sha256(body)[:32]}-{zlib.crc32(URLSET.head):08x}"
     assert document.gzip_length == len(packed)
 
 
@@ -330,7 +336,7 @@ def test_a_large_gzip_member_lies_in_pieces(blobs):
 @pytest.mark.parametrize("count", [1, 600, 30_000])
 def test_the_entries_of_a_stored_document_come_without_its_frame(blobs, codec, count):
     document = written(writer(blobs, codec), locs(count), None)
-    blocks = list(entries(document, URLSET, blobs.__getitem__))
+    blocks = list(entries(document, blobs.__getitem__))
     assert b"".join(blocks) == "".join(url_elements(locs(count))).encode()
     assert all(blocks)
 
@@ -351,3 +357,84 @@ def test_the_latest_date_is_told_if_all_have_one(batches, latest):
     for batch in batches:
         dates.add(batch)
     assert dates.latest == latest
+
+
+# Namespaces
+
+
+def illustrated(batch: list[str], prefix: str = "image") -> Rendered:
+    """Entries of which each has an element of the namespace."""
+    elements = [element.replace("</url>", f"<{prefix}:x/></url>") for element in url_elements(batch)]
+    return Rendered(batch, [None] * len(batch), elements, (KNOWN[prefix],))
+
+
+def test_the_root_declares_what_is_used_in_any_entry(blobs, codec):
+    cutter = Cutter(Limits(50_000), lambda: writer(blobs, codec), print)
+    ((_, made),) = cutter.documents([rendered(locs(500)), illustrated(locs(500, 500)), rendered(locs(500, 1_000))])
+    size = made.size
+    document = made.document(lambda latest: None)
+    xml = unpacked(document, blobs)
+    assert len(xml) == document.length == size
+    assert xml.startswith(URLSET.declaring([KNOWN["image"]]).head)
+    assert xml.count(b"xmlns:") == 1
+    assert document.namespaces == "image"
+    assert etree.fromstring(xml) is not None
+    assert b"".join(entries(document, blobs.__getitem__)).count(b"<url>") == 1_500
+
+
+def test_a_namespace_that_comes_too_late_for_the_root_is_declared_where_it_is_used(blobs, codec):
+    long = [f"https://example.com/{number:02000}" for number in range(2_500)]  # more than is held back
+    cutter = Cutter(Limits(50_000), lambda: writer(blobs, codec), print)
+    mixed = illustrated(locs(3), "video")._replace(
+        elements=[*url_elements(locs(1)), *illustrated(locs(2, 1), "video").elements]
+    )
+    ((_, made),) = cutter.documents([illustrated(long), mixed, illustrated(locs(1, 9))])
+    size = made.size
+    document = made.document(lambda latest: None)
+    xml = unpacked(document, blobs)
+    assert len(xml) == document.length == size
+    assert document.namespaces == "image"
+    assert xml.count(b'<url xmlns:video="') == xml.count(b"xmlns:video") == 2
+    assert len(etree.fromstring(xml)) == 2_504
+
+
+def test_an_unchanged_document_in_another_frame_is_stored_anew_and_keeps_its_date(blobs, codec):
+    known = written(writer(blobs, codec), locs(50))._replace(changed_at="earlier")
+    other = DocumentWriter(framed("urlset", stylesheet="/s.css"), codec, blobs.__setitem__, {known.entries_hash: known})
+    document = written(other, locs(50))
+    assert (document.entries_hash, document.changed_at) == (known.entries_hash, "earlier")
+    assert document.etag != known.etag
+    assert b"xml-stylesheet" in unpacked(document, blobs)
+
+
+def test_the_bytes_of_links_cut_documents():
+    heavy = [f"<url><loc>{loc}</loc>{'x' * 1_000}</url>\n" for loc in locs(1_000)]
+    batch = Rendered(locs(1_000), [None] * 1_000, heavy, (KNOWN["xhtml"],))
+    documents = list(Cutter(Limits(50_000, 200_000), Recorder, print).documents([batch]))
+    assert len(documents) > 5
+    assert max(made.size for _, made in documents) <= 200_000
+
+
+# News
+
+
+def reported(batch: list[str], day: int = 1) -> Rendered:
+    date = f"<news:news><news:publication_date>2027-01-{day:02}T00:00:00Z</news:publication_date></news:news>"
+    elements = [element.replace("</url>", f"{date}</url>") for element in url_elements(batch)]
+    return Rendered(batch, [None] * len(batch), elements, (KNOWN["news"],))
+
+
+@pytest.mark.parametrize("size", [1, 512])
+def test_a_document_has_at_most_a_thousand_news_however_many_entries(size):
+    news = [reported(locs(size, start)) for start in range(0, 2_560, size)]
+    documents = list(Cutter(Limits(50_000), Recorder, print).documents([*news, rendered(locs(5_000, 5_000))]))
+    assert max(made.news for _, made in documents) <= MAX_NEWS
+    assert sum(counts(documents)) == 2_560 + 5_000
+    assert len(documents) <= 6
+
+
+def test_a_document_expires_with_its_oldest_news(blobs, codec):
+    cutter = Cutter(Limits(50), lambda: writer(blobs, codec), print)
+    ((_, made),) = cutter.documents([reported(locs(3), 9), reported(locs(3, 3), 7), rendered(locs(3, 6))])
+    expires_at = made.document(lambda latest: None).expires_at
+    assert expires_at == datetime(2027, 1, 9, tzinfo=UTC).timestamp()

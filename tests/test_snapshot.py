@@ -16,6 +16,7 @@ from flask_sitemapx.snapshots.snapshot import (
     SHARDS_PER_PAGE,
     Archive,
     Document,
+    FeedState,
     SectionState,
     Shard,
     Snapshot,
@@ -56,6 +57,7 @@ def archive(store) -> Archive:
 def document(name: str = "a", **values: Any) -> Document:
     digest = sha256(name.encode())
     given = {"entries": 3, "length": 300, "origins": 0, "entries_hash": digest, "lastmod": None, "changed_at": None}
+    given |= {"head": 1, "text_length": 90}
     return Document(**{**given, "gzip_etag": digest[:32], "stored": f"{digest}:100 {digest[::-1]}:20", **values})
 
 
@@ -70,9 +72,9 @@ def section(*names: str, **values: Any) -> SectionState:
 
 
 def snapshot(number: int, **sections: SectionState) -> Snapshot:
-    return Snapshot(
-        number, 1000.5, "print", document("front", changed_at="2027-01-01"), True, sections, (), {"ff": 2.5}, 1.5
-    )
+    front = document("front", changed_at="2027-01-01")
+    feeds = {"blog": FeedState("k", document("feed"))}
+    return Snapshot(number, 1000.5, "print", front, True, sections, (), feeds, {"ff": 2.5}, 1.5)
 
 
 def manifest(number: int) -> str:
@@ -125,7 +127,7 @@ def test_documents_are_found_by_published_number_also_retired_ones():
 
 def test_what_a_snapshot_needs_are_its_pieces_and_pages():
     blog = replace(section("a"), retired=((shard(2, document("old")), 2000.0),))
-    digests = [sha256(name) for name in (b"a", b"old", b"front")]
+    digests = [sha256(name) for name in (b"a", b"old", b"front", b"feed")]
     assert snapshot(1, blog=blog).blobs() == {*digests, *(digest[::-1] for digest in digests), *blog.pages}
 
 

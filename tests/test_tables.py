@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -738,11 +739,11 @@ def test_a_batch_function_sees_up_to_a_thousand_rows_and_has_the_last_word(engin
         (lambda rows: [], "the batch function gave 0 items for 6 rows"),
         (
             lambda rows: [{"url": "/x"}] * len(rows),
-            "the batch function gave 'url'; there are changefreq",
+            "the batch function gave 'url'; there are alternates",
         ),
         (
             lambda rows: [{"loc": "/x"}] * len(rows),
-            "the batch function gave 'loc'; there are changefreq",
+            "the batch function gave 'loc'; there are alternates",
         ),
     ],
 )
@@ -875,3 +876,29 @@ def test_after_any_edits_each_row_is_listed_once_and_no_number_comes_to_mean_oth
             elsewhere = {slug for other, slugs_of in after.items() if other != number for slug in slugs_of}
             assert not elsewhere & set(before[number])
         before = after
+
+
+# Extras
+
+
+def test_extras_come_from_columns_callables_and_the_batch_function(engine, tmp_path):
+    def alternates(row):
+        return {"en": row.slug, "de": f"/de{row.slug}"}
+
+    shop = Shop(engine, tmp_path / "store", loc="*slug", images="*slug", alternates=alternates)
+    shop.insert(1, slug="/one")
+    shop.insert(2, slug="/two")
+    shop.table.hook = lambda rows: [{"images": ["/own.jpg"]} if row.id == 2 else None for row in rows]
+    shop.build()
+    text = shop.app.test_client().get("/sitemap-products-1.xml", base_url=ORIGIN).text
+    assert re.findall("<image:loc>(.*?)</image:loc>", text) == [f"{ORIGIN}/one", f"{ORIGIN}/own.jpg"]
+    assert re.findall('hreflang="de" href="(.*?)"', text) == [f"{ORIGIN}/de/one", f"{ORIGIN}/de/two"]
+
+
+def test_what_a_view_says_holds_for_the_rows_of_its_table(shop):
+    shop.app.view_functions["product"] = shop.sitemap.include(
+        shop.app.view_functions["product"], priority=0.9, images=["/all.jpg"]
+    )
+    shop.build()
+    text = shop.app.test_client().get("/sitemap-products-1.xml", base_url=ORIGIN).text
+    assert text.count("<priority>0.9</priority>") == text.count("/all.jpg") == text.count("<url>")

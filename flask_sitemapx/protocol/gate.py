@@ -13,17 +13,20 @@ from typing import Any, NamedTuple
 
 from ..errors import NEVER_RAISED, InvalidEntry, shown
 from .documents import changefreq_element, priority_element, url_elements
+from .elements import Namespaces
 from .entries import Columns
+from .extensions import Extensions
 from .locs import BaseUrl
 from .w3c_datetime import w3c_column, w3c_datetime
 
 
 class Rendered(NamedTuple):
-    """What is left of a batch, in its order: three lists of equal length."""
+    """What is left of a batch, in its order: three lists of equal length, and the *namespaces* that are used."""
 
     locs: list[str]
     lastmods: list[str | None]
     elements: list[str]
+    namespaces: Namespaces = ()
 
 
 class Gate:
@@ -35,14 +38,15 @@ class Gate:
 
     An entry with a bad loc is left out; a bad lastmod, changefreq or priority is left out of its entry; both are
     counted in *problems*. A *strict* gate raises InvalidEntry instead, except for dates without a day, which are
-    dropped and counted always.
+    dropped and counted always. News are dropped that are too old *now*, in seconds since the epoch.
     """
 
-    def __init__(self, base: BaseUrl, *, section: str, timezone: tzinfo, strict: bool) -> None:
+    def __init__(self, base: BaseUrl, *, section: str, timezone: tzinfo, strict: bool, now: float = 0.0) -> None:
         self.base = base
         self.timezone = timezone
         self.strict = strict
         self.problems = Problems(section)
+        self._extensions = Extensions(base, timezone, now, self._refused)
 
     def rendered(self, columns: Columns) -> Rendered:
         """The finished entries of *columns*, without the bad ones."""
@@ -50,8 +54,13 @@ class Gate:
         lastmods = self._lastmods(columns)
         changefreqs = self._elements(columns, columns.changefreqs, _changefreqs, _changefreq)
         priorities = self._elements(columns, columns.priorities, _priorities, _priority)
-        elements = url_elements(locs, lastmods, changefreqs, priorities)
-        return Rendered(locs, [None] * len(locs) if lastmods is None else lastmods, elements)
+        extensions, namespaces = self._extensions.column(locs, columns.extras) if columns.extras else (None, ())
+        elements = url_elements(locs, lastmods, changefreqs, priorities, extensions)
+        return Rendered(locs, [None] * len(locs) if lastmods is None else lastmods, elements, namespaces)
+
+    def finish(self) -> None:
+        """Report what shows only when all entries were seen."""
+        self._extensions.finish()
 
     def _locs(self, columns: Columns) -> tuple[list[str], Columns]:
         """The finished locs, and the columns without the entries that have none."""
@@ -146,6 +155,7 @@ def _kept(columns: Columns, mask: Sequence[bool]) -> Columns:
         kept(columns.changefreqs),
         kept(columns.priorities),
         columns.ready,
+        {name: kept(column) or [] for name, column in columns.extras.items()},
     )
 
 

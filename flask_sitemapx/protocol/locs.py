@@ -99,6 +99,36 @@ class BaseUrl:
             return None
         return list(column)
 
+    def link(self, text: object) -> str:
+        """The absolute URL, as XML, of a path inside the application or of a page or file on any host.
+
+        Raises InvalidEntry.
+        """
+        url = _clean(text)
+        if url.startswith("/") and not url.startswith("//"):
+            return self.loc(url)
+        found = _ABSOLUTE.fullmatch(url)
+        if found is None:
+            raise InvalidEntry("loc-relative", url, "a loc is a path that starts with one slash, or an absolute URL")
+        scheme, authority, path = found.groups()
+        link = f"{_named_origin(url, scheme, authority)}{_encoded(path if path.startswith('/') else f'/{path}')}"
+        if len(link) > MAX_LENGTH:
+            raise _too_long(text)
+        return escaped(link)
+
+    def links(self, column: Sequence[Any]) -> list[str] | None:
+        """What `link` makes of each text, by tests of the whole column, or None if they need a look one by one."""
+        links = self.locs(column)
+        if links is not None or set(map(type, column)) != {str}:
+            return links
+        lines = "\n" + "\n".join(column)
+        origins = _ORIGINS.findall(lines)
+        if len(origins) != len(column) or lines.count("\n") != len(column) or not _is_clean(lines):
+            return None
+        if max(map(len, column)) > MAX_LENGTH or not all(map(_is_origin, set(origins))):
+            return None
+        return escaped(lines[1:]).split("\n") if "&" in lines or "'" in lines else list(column)
+
     @property
     def _weight(self) -> int:
         return PLACEHOLDER_WEIGHT if self.is_placeholder else len(self.text)
@@ -132,14 +162,7 @@ class BaseUrl:
         return path[len(self.mount) :]
 
     def _require_origin(self, url: str, scheme: str, authority: str | None) -> None:
-        if authority is not None and "@" in authority:
-            raise InvalidEntry("loc-user-info", url, "a loc carries no user name or password")
-        if authority is None or scheme.lower() not in _DEFAULT_PORTS:
-            raise InvalidEntry("loc-scheme", url, "a loc starts with http:// or https://")
-        try:
-            theirs = _origin(scheme.lower(), authority)
-        except ValueError as error:
-            raise InvalidEntry("loc-host", url, str(error)) from None
+        theirs = _named_origin(url, scheme, authority)
         for part, own, other in zip(_Origin._fields, _origin(*self.origin.split("://")), theirs, strict=True):
             if own != other:
                 raise self._foreign(url, part)
@@ -189,6 +212,18 @@ def _encoded(path_and_query: str) -> str:
     return quote(_STRAY_PERCENT.sub("%25", path_and_query), safe=_SAFE)
 
 
+def _named_origin(url: str, scheme: str, authority: str | None) -> _Origin:
+    """The origin of *url*, which consists of *scheme*, *authority* and more. Raises InvalidEntry."""
+    if authority is not None and "@" in authority:
+        raise InvalidEntry("loc-user-info", url, "a loc carries no user name or password")
+    if authority is None or scheme.lower() not in _DEFAULT_PORTS:
+        raise InvalidEntry("loc-scheme", url, "a loc starts with http:// or https://")
+    try:
+        return _origin(scheme.lower(), authority)
+    except ValueError as error:
+        raise InvalidEntry("loc-host", url, str(error)) from None
+
+
 def _dot_segment(loc: str) -> InvalidEntry:
     return InvalidEntry("loc-dot-segment", loc, "a loc has no '.' or '..' segments, which readers resolve")
 
@@ -203,6 +238,15 @@ _LEGAL = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789" + _SA
 _NO_PATH = re.compile("\n(?!/(?!/))")
 _SLASH_DOT = re.compile(r"/\.")  # twice as fast as `"/." in lines`
 _PERCENT_TROUBLE = re.compile("%(?:2[Ee]|(?![0-9A-Fa-f]{2}))")
+_ORIGINS = re.compile("\n(https?)://([a-z0-9.-]+)(?=/(?!/))")
+
+
+def _is_origin(pair: tuple[str, str]) -> bool:
+    """Whether scheme and host are an origin in its usual form."""
+    try:
+        return str(_origin(*pair)) == "://".join(pair)
+    except ValueError:
+        return False
 
 
 def _is_clean(lines: str) -> bool:

@@ -682,7 +682,8 @@ class _Xml:
         else:
             get, found = values.get, self._extensions
             extensions = Extensions(**{field: tuple(found[field]) for field in found}) if found else NO_EXTENSIONS
-            entry = ReadEntry(loc, get("lastmod"), get("changefreq"), get("priority"), extensions, self._entry_line)
+            fields = (loc, get("lastmod"), get("changefreq"), get("priority"))
+            entry = ReadEntry(*fields, extensions=extensions, line=self._entry_line)
             self._entries.append(entry)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from ..errors import BuildFailed, NotBuilt, StoreError
-from ..protocol.documents import MAX_BYTES, URLSET
+from ..protocol.documents import MAX_BYTES
 from ..settings import Settings
 from ..snapshots.refresher import Refresher
 from ..snapshots.shards import entries
@@ -242,7 +242,7 @@ def _shard(
     if shard.is_unbuilt:
         shard = refresher.finished(wanted.section, shard) or shard
     document = shard.document
-    blocks = entries(document, URLSET, refresher.blob) if document else ()
+    blocks = entries(document, refresher.blob) if document else ()
     found = _found((block.replace(b"\0", site.fill) for block in blocks), wanted)
     return {
         "name": wanted.section,

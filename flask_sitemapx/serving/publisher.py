@@ -17,6 +17,7 @@ from werkzeug.wsgi import ClosingIterator
 from ..errors import BuildFailed, Damaged, InvalidEntry, NotBuilt, StoreError
 from ..protocol.locs import BaseUrl
 from ..protocol.robots import Robots
+from ..protocol.text import lines
 from ..snapshots.compression import Codec, compressed, decompressed, flushed
 from ..snapshots.refresher import Refresher
 from ..snapshots.shards import BLOCK
@@ -28,8 +29,10 @@ logger = logging.getLogger(__name__)
 
 XML = "application/xml; charset=utf-8"
 GZIP = "application/gzip"
+ATOM = "application/atom+xml; charset=utf-8"  # RFC 4287 7
 SITEMAP_PATH = "/sitemap.xml"
 ROBOTS_PATH = "/robots.txt"
+TEXT_PATH = "/sitemap.txt"
 PAGE_PATH = "/sitemap"
 INDEX = "index"
 """What stands in the place of a section's name in the addresses of the second index and those after it."""
@@ -38,14 +41,18 @@ PREPARED = 512
 # One address per shard: no sign, no leading zero, ASCII only, and no number that takes long to read.
 NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _NOINDEX = ("X-Robots-Tag", "noindex")
+_TYPES = {".xml": XML, ".xml.gz": GZIP, ".txt": TEXT, ".atom": ATOM}
 
 
 class Address(NamedTuple):
-    """What a path of ours means; *section* is empty for ``/sitemap.xml``, *number* is 0 if it is none."""
+    """What a path of ours means; *section* is empty for ``/sitemap.xml``, *number* is 0 if it is none.
+
+    *suffix* is that of the form that is asked for: ``.xml``, ``.xml.gz`` or ``.txt``, or ``.atom`` for a section's feed.
+    """
 
     section: str = ""
     number: int = 0
-    is_gzip: bool = False
+    suffix: str = ".xml"
 
 
 ROBOTS = Address(section=ROBOTS_PATH)
@@ -71,8 +78,9 @@ class Publisher:
     """Answers for all sites of one application.
 
     *refresher* gives the keeper of a site's snapshot, *sections* are the names that are registered, *has_robots* says
-    whether ``/robots.txt`` is ours, given the mount point, *empty* is what a site with nothing to list says, and *page*
-    gives the page for people at ``/sitemap``, which is not ours without it.
+    whether ``/robots.txt`` is ours, given the mount point, *empty* is what a site with nothing to list says, *page*
+    gives the page for people at ``/sitemap``, which is not ours without it, and *has_text* says whether
+    ``/sitemap.txt`` is.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class Publisher:
         codec: Codec,
         empty: Callable[[], str],
         page: PageOf | None = None,
+        has_text: bool = True,
     ) -> None:
         self._hosts = hosts
         self._refresher = refresher
@@ -96,6 +105,7 @@ class Publisher:
         self._codec = codec
         self._empty = empty
         self._page = page
+        self._has_text = has_text
         self._headers: Headers = [("Cache-Control", policy.cache_control)]
         self._forms = lru_cache(maxsize=PREPARED)(self._new_forms)
         self._kept_robots_txt = lru_cache(maxsize=16)(self._new_robots_txt)
@@ -125,6 +135,8 @@ class Publisher:
             return self._has_robots(environ.get("SCRIPT_NAME", ""))
         if found is PAGE:
             return self._page is not None
+        if not found.section and found.suffix == ".txt":
+            return self._has_text
         return not found.section or found.section == INDEX or found.section in self._sections
 
     def _answered(self, found: Address, environ: dict[str, Any]) -> Response:
@@ -134,7 +146,7 @@ class Publisher:
             return refusal("400 Bad Request", str(error).encode("ascii", "backslashreplace").decode())
         if found is ROBOTS:
             return respond(environ, self.robots_txt(site))
-        if found.section and not (found.number or found is PAGE):
+        if found.section and not (found.number or found is PAGE or found.suffix == ".atom"):
             return _absent()
         try:
             if found is PAGE and self._page is not None:
@@ -167,6 +179,11 @@ class Publisher:
 
     def _stored(self, environ: dict[str, Any], site: Site, found: Address, refresher: Refresher) -> Response:
         snapshot = refresher.current()
+        if found.suffix == ".txt" and (found.section == INDEX or (not found.section and snapshot.is_index)):
+            return _absent()  # there is no index in plain text
+        if found.suffix == ".atom":
+            feed = snapshot.feeds.get(found.section)
+            return self._sent(environ, feed and feed.document, refresher, site, found)
         if found.section == INDEX:
             return self._sent(environ, snapshot.index(found.number), refresher, site, found)
         if found.section:
@@ -189,23 +206,26 @@ class Publisher:
     ) -> Response:
         if document is None:
             return _absent()
-        forms = self._forms(document, refresher, site.fill)
-        if found.is_gzip:
+        forms = self._forms(document, refresher, site.fill, ATOM if found.suffix == ".atom" else XML)
+        if found.suffix == ".xml.gz":
             return respond(environ, forms.file)
         coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
         if coding is None:
             return _not_acceptable()
+        if found.suffix == ".txt":
+            return respond(environ, forms.text_gzip if coding == "gzip" else forms.text)
         return respond(environ, forms.gzip if coding == "gzip" else forms.identity)
 
     def _streamed(
         self, environ: dict[str, Any], planned: Shard, refresher: Refresher, site: Site, found: Address
     ) -> Response:
         """What is not to be had from the store, sent as it is made: of no known length, and for no cache to keep."""
-        coding = "gzip" if found.is_gzip else accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
+        is_file = found.suffix == ".xml.gz"
+        coding = "gzip" if is_file else accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
         if coding is None:
             return _not_acceptable()
-        headers = [("Content-Type", GZIP if found.is_gzip else XML), ("Cache-Control", "no-store"), _NOINDEX]
-        if not found.is_gzip:
+        headers = [("Content-Type", _TYPES[found.suffix]), ("Cache-Control", "no-store"), _NOINDEX]
+        if not is_file:
             headers += [VARY, *([("Content-Encoding", "gzip")] if coding == "gzip" else [])]
         if environ["REQUEST_METHOD"] == "HEAD":
             return Response("200 OK", headers)
@@ -221,13 +241,14 @@ class Publisher:
         if blocks.is_empty:
             blocks.close()
             return _absent()
-        filled = (block.replace(b"\0", site.fill) for block in blocks)
+        xml = (block.replace(b"\0", site.fill) for block in blocks)
+        filled = lines(xml) if found.suffix == ".txt" else xml
         body = flushed(filled, self._codec) if coding == "gzip" else filled
         return Response("200 OK", headers, ClosingIterator(body, [blocks.close]))
 
-    def _new_forms(self, document: Document, refresher: Refresher, fill: bytes) -> Forms:
+    def _new_forms(self, document: Document, refresher: Refresher, fill: bytes, kind: str) -> Forms:
         headers = [*self._headers, _NOINDEX]
-        return Body(document, refresher, self._codec, fill).forms(headers)
+        return Body(document, refresher, self._codec, fill).forms(kind, headers)
 
     # robots.txt
 
@@ -256,11 +277,13 @@ def index_paths(snapshot: Snapshot) -> list[str]:
 
 
 class Forms(NamedTuple):
-    """The representations of one document: two that are negotiated, and the file ``.xml.gz``."""
+    """The representations of one document: two that are negotiated, the file ``.xml.gz``, and two of plain text."""
 
     identity: Representation
     gzip: Representation
     file: Representation
+    text: Representation
+    text_gzip: Representation
 
 
 class Body:
@@ -272,18 +295,31 @@ class Body:
         self._codec = codec
         self._fill = fill if document.origins else b""
 
-    def forms(self, headers: Headers) -> Forms:
-        """What is sent, each with *headers*."""
+    def forms(self, kind: str, headers: Headers) -> Forms:
+        """What is sent, each with *headers*; *kind* is the type of the document itself."""
         document, varying = self._document, [VARY, *headers]
         at = document.changed_at
         tag, gzip_tag, length, gzip_length = self._identification()
         packed = self._repacked if self._fill else self._pieces
         return Forms(
-            Representation(XML, tag, self._plain, length, None, at, varying),
-            Representation(XML, gzip_tag, packed, gzip_length, "gzip", at, varying),
+            Representation(kind, tag, self._plain, length, None, at, varying),
+            Representation(kind, gzip_tag, packed, gzip_length, "gzip", at, varying),
             # RFC 6713: a file without content coding, which a client stores as it is
             Representation(GZIP, f"{gzip_tag}.gz", packed, gzip_length, None, at, headers),
+            Representation(TEXT, f"{tag}.txt", self._lines, self._text_length, None, at, varying),
+            Representation(TEXT, f"{gzip_tag}.txt-{self._codec.name}", self._packed_lines, None, "gzip", at, varying),
         )
+
+    @property
+    def _text_length(self) -> int:
+        # Each loc of a site without a name has one placeholder.
+        return self._document.text_length + (self._document.entries * (len(self._fill) - 1) if self._fill else 0)
+
+    def _lines(self) -> Iterable[bytes]:
+        return lines(self._plain())
+
+    def _packed_lines(self) -> Iterable[bytes]:
+        return compressed(self._lines(), self._codec)
 
     def _identification(self) -> tuple[str, str, int, int | None]:
         """ETag and ETag of the gzip, length and length of the gzip if it is known."""
@@ -315,21 +351,26 @@ class Body:
 
 @lru_cache(maxsize=256)
 def address(path: str) -> Address | None:
-    """What *path* means, if it is ours by form: robots.txt, the page, or a sitemap, maybe with ``.gz``."""
+    """What *path* means, if it is ours by form: robots.txt, the page, or a sitemap in one of its forms."""
     if path == ROBOTS_PATH:
         return ROBOTS
     if path == PAGE_PATH:
         return PAGE
-    name, is_gzip = (path[:-3], True) if path.endswith(".xml.gz") else (path, False)
-    if name == SITEMAP_PATH:
-        return Address(is_gzip=is_gzip)
-    if not (name.startswith("/sitemap-") and name.endswith(".xml")):
+    suffix = next((suffix for suffix in _TYPES if path.endswith(suffix)), None)
+    if suffix is None:
         return None
-    section, _, number = name[len("/sitemap-") : -len(".xml")].rpartition("-")
+    name = path.removesuffix(suffix)
+    if name == PAGE_PATH:
+        return Address(suffix=suffix)
+    if not name.startswith("/sitemap-"):
+        return None
+    if suffix == ".atom":
+        return Address(name[len("/sitemap-") :], suffix=suffix)
+    section, _, number = name[len("/sitemap-") :].rpartition("-")
     known = section.rstrip("-")  # of /sitemap-blog--1.xml, whose number is below zero
     if not known:
         return None
-    return Address(known, int(number) if known == section and NUMBER.fullmatch(number) else 0, is_gzip)
+    return Address(known, int(number) if known == section and NUMBER.fullmatch(number) else 0, suffix)
 
 
 def _absent() -> Response:

@@ -15,6 +15,7 @@ from ..errors import BuildFailed, InvalidEntry, StoreError
 from ..protocol.locs import BaseUrl
 from ..sources.parts import Part, Source
 from .compression import Codec
+from .feeds import FeedWriter
 from .front import FrontWriter
 from .reading import Progress, Rules, Run, SectionReader, unexpired
 from .snapshot import FORMAT, Archive, SectionState, Shard, Snapshot, sha256
@@ -90,6 +91,10 @@ class Builder:
         sections = _Sections(run, previous, fingerprint, tokens, self._scope, completing, only)
         states = {source.name: sections.state(source) for source in self._new_sources()}
         front = FrontWriter(run, previous).front(states)
+        writer = FeedWriter(run, previous, self._scope)
+        feeds = {
+            name: writer.feed(name, feed, states[name]) for name, feed in run.rules.feeds.items() if name in states
+        }
         snapshot = Snapshot(
             number=previous.number + 1,
             built_at=previous.built_at if completing else self._clock(),
@@ -98,6 +103,7 @@ class Builder:
             is_index=front.is_index,
             sections=states,
             indexes=front.indexes,
+            feeds={name: feed for name, feed in feeds.items() if feed},
             seconds=round(self._monotonic() - begun + (previous.seconds if completing else 0), 3),
         )
         return replace(snapshot, garbage=self._garbage(previous, snapshot))
@@ -225,7 +231,9 @@ class _Sections:
 
     def _rule(self, source: Source) -> str:
         own = source.rule()
-        return sha256(f"{FORMAT} {self._run.base.text} {own}".encode()) if own is not None else self._fingerprint
+        if own is None:
+            return self._fingerprint
+        return sha256(f"{FORMAT} {self._run.base.text} {self._run.rules.urlset.head!r} {own}".encode())
 
     def _failed(self, old: SectionState, token: str | None, error: str) -> SectionState:
         # With the token: it was tried since that touch, and the next one differs.

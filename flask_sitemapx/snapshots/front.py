@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import BuildFailed
-from ..protocol.documents import SITEMAPINDEX, URLSET, Frame, sitemap_elements
+from ..protocol.documents import MAX_NEWS, Frame, sitemap_elements
+from ..protocol.elements import KNOWN, unpacked
 from ..protocol.locs import PLACEHOLDER_WEIGHT
+from ..protocol.text import text_length
 from .reading import Run
-from .shards import DocumentWriter, entries
+from .shards import DocumentWriter, element_lists
 from .snapshot import Document, Index, SectionState, Shard, Snapshot
 
 Named = tuple[str, Shard]
@@ -55,7 +57,8 @@ class FrontWriter:
         share = 0.5 if self._previous.is_index and self._previous.is_complete else 1.0
         count = sum(document.entries for document in documents)
         size = sum(document.length + document.origins * PLACEHOLDER_WEIGHT for document in documents)
-        return count <= rules.limits.urls * share and size <= rules.limits.size * share
+        is_small = count <= rules.limits.urls * share and size <= rules.limits.size * share
+        return is_small and (len(documents) == 1 or _is_of_one_kind(documents))
 
     def _alone(self, document: Document) -> Document:
         """The only shard as the front, where it may have come later than it changed itself."""
@@ -64,18 +67,20 @@ class FrontWriter:
         return document._replace(changed_at=changed_at)
 
     def _merged(self, documents: Sequence[Document]) -> Document:
-        writer = self._writer(URLSET)
-        seen: set[bytes] = set()
+        writer = self._writer(self._run.rules.urlset)
+        seen: set[str] = set()
         for document in documents:
-            for block in _whole_elements(entries(document, URLSET, self._run.archive.blob)):
-                elements = list(_new_elements(block, seen))
-                writer.write(b"".join(elements), len(elements), [document.lastmod])
+            namespaces = unpacked(document.namespaces)
+            for given in element_lists(document, self._run.archive.blob):
+                locs, elements = _new_elements(given, seen)
+                data = writer.declared(b"".join(elements), namespaces)
+                writer.write(data, len(elements), [document.lastmod], namespaces, text_length(locs))
         return writer.document(self._run.changed_at(self._is_first))
 
     def _index(self, shards: Sequence[Named]) -> Document:
         locs = [f"{self._run.base.text}{shard.path(name)}" for name, shard in shards]
         lastmods = [shard.document and shard.document.changed_at for _, shard in shards]
-        writer = self._writer(SITEMAPINDEX)
+        writer = self._writer(self._run.rules.sitemapindex)
         writer.write("".join(sitemap_elements(locs, lastmods)).encode(), len(locs), lastmods)
         if writer.size > self._run.rules.limits.size:
             raise BuildFailed(
@@ -111,17 +116,24 @@ class FrontWriter:
         return DocumentWriter(frame, run.codec, run.archive.put_blob, self._known, reuse=not run.is_damaged)
 
 
-def _whole_elements(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    rest = b""
-    for block in blocks:
-        *elements, rest = (rest + block).split(b"</url>\n")
-        yield [element + b"</url>\n" for element in elements]
-
-
-def _new_elements(elements: list[bytes], seen: set[bytes]) -> Iterator[bytes]:
-    """The elements whose `loc` is not among the *seen*, which then has it."""
+def _new_elements(elements: list[bytes], seen: set[str]) -> tuple[list[str], list[bytes]]:
+    """The elements whose `loc` is not among the *seen*, which then has it, and these locs."""
+    locs: list[str] = []
+    kept: list[bytes] = []
     for element in elements:
-        loc = element[: element.index(b"</loc>")]
+        start = element.index(b"<loc>") + len(b"<loc>")
+        loc = element[start : element.index(b"</loc>", start)].decode()
         if loc not in seen:
             seen.add(loc)
-            yield element
+            locs.append(loc)
+            kept.append(element)
+    return locs, kept
+
+
+def _is_of_one_kind(documents: Sequence[Document]) -> bool:
+    """Whether they go into one: each prefix stands for one namespace, and news are surely not too many."""
+    used = [unpacked(document.namespaces) for document in documents]
+    namespaces = {namespace for some in used for namespace in some}
+    with_news = [document for document, some in zip(documents, used, strict=True) if KNOWN["news"] in some]
+    has_room = len(with_news) <= 1 or sum(document.entries for document in with_news) <= MAX_NEWS
+    return has_room and len({namespace.prefix for namespace in namespaces}) == len(namespaces)

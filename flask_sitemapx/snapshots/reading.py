@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from itertools import groupby
 from operator import attrgetter
 
-from ..protocol.documents import URLSET
+from ..errors import NEWS_EXPIRED
+from ..protocol.atom import Feed
+from ..protocol.documents import SITEMAPINDEX, URLSET, Frame
 from ..protocol.entries import Columns
 from ..protocol.gate import Gate, Rendered
 from ..protocol.locs import BaseUrl
@@ -37,6 +39,10 @@ class Rules:
     grace: float = 0.0
     strict: bool = False
     timezone: tzinfo = UTC
+    urlset: Frame = URLSET
+    sitemapindex: Frame = SITEMAPINDEX
+    feeds: Mapping[str, Feed] = field(default_factory=dict)
+    """Those of the sections that have one, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,10 @@ class Run:
     progress: Progress = lambda section, count: None
     is_late: Callable[[], bool] = lambda: False
     """Whether to leave the rest for another time."""
+
+    def gate(self, section: str) -> Gate:
+        rules = self.rules
+        return Gate(self.base, section=section, timezone=rules.timezone, strict=rules.strict, now=self.now)
 
     def changed_at(self, is_new: bool) -> Callable[[str | None], str | None]:
         """When a document changed that was not there before: now, unless there is no past to compare with."""
@@ -119,6 +129,9 @@ class SectionReader:
         documents = [shard.document for shard in shards if shard.document]
         is_young = self._run.now - shards[0].read_at < self._run.rules.verify_age
         stands = is_young and self._old.rule == self._rule and not shards[0].is_unbuilt
+        stands = stands and all(
+            document.expires_at is None or document.expires_at > self._run.now for document in documents
+        )
         if stands and self._run.is_damaged:
             stands = all(map(self._run.archive.is_whole, documents))
         return Known(
@@ -164,13 +177,14 @@ class SectionReader:
     def _read(self, part: Part, *, whole: bool) -> list[tuple[str, Document]]:
         """The documents of *part* and the cuts at which they begin."""
         run = self._run
-        gate = Gate(run.base, section=self._source.name, timezone=run.rules.timezone, strict=run.rules.strict)
+        gate = run.gate(self._source.name)
         cutter = Cutter(run.rules.limits, self._writer, lambda loc: gate.problems.add("duplicate", loc), whole=whole)
         changed_at = run.changed_at(is_new=not self._old.read_at)
         columns = part.columns()
         try:
             cut = cutter.documents(self._rendered(gate, columns))
             documents = [(start, writer.document(changed_at)) for start, writer in cut]
+            gate.finish()
         finally:
             if close := getattr(columns, "close", None):
                 close()
@@ -185,14 +199,17 @@ class SectionReader:
 
     def _writer(self) -> DocumentWriter:
         run = self._run
-        return DocumentWriter(URLSET, run.codec, run.archive.put_blob, self._documents, reuse=not run.is_damaged)
+        return DocumentWriter(
+            run.rules.urlset, run.codec, run.archive.put_blob, self._documents, reuse=not run.is_damaged
+        )
 
     def _note(self, key: str, gate: Gate) -> None:
         self._faults.pop(key, None)
         if problems := gate.problems.as_dict():
             self._faults[key] = problems
         for rule, (count, example) in problems.items():
-            logger.warning("sitemap: section %r: %s (%d times, such as %s)", self._source.name, rule, count, example)
+            level = logging.DEBUG if rule == NEWS_EXPIRED else logging.WARNING
+            logger.log(level, "sitemap: section %r: %s (%d times, such as %s)", self._source.name, rule, count, example)
 
     def _numbered(self, part: Part, documents: list[tuple[str, Document]], known: Sequence[Shard]) -> list[Shard]:
         """*documents* under the numbers that their cuts had before, or new ones; a number never changes its cuts."""

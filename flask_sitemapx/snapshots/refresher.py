@@ -151,7 +151,7 @@ class Refresher:
         age = self._age(snapshot)
         if self._view.is_outdated(snapshot) or self._view.is_damaged or age >= 2 * self._timing.refresh:
             return "stale"
-        if age >= self._due_age(snapshot.failures):
+        if age >= self._due_age(snapshot.failures) or (snapshot.expires_at <= self._clock() and not snapshot.failures):
             return "due"
         return "fresh" if snapshot.is_complete or snapshot.failures else "due"
 

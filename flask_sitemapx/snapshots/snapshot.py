@@ -17,7 +17,7 @@ from .store import BLOBS, STATE, Store
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2  # of manifests and documents: another number means that nothing stored is carried over
+FORMAT = 3  # of manifests and documents: another number means that nothing stored is carried over
 SHARDS_PER_PAGE = 1_000
 
 
@@ -39,10 +39,18 @@ class Document(NamedTuple):
     gzip_etag: str
     stored: str
     """The pieces of the gzip member, each as ``<SHA-256>:<length>``: one text takes less time to load than a list."""
+    head: int
+    """CRC of what stands before the entries."""
+    text_length: int = 0
+    """Bytes of its URLs as plain text, in which an origin that is not known yet counts as one."""
+    namespaces: str = ""
+    """Those that the root declares, as `packed` writes them."""
+    expires_at: float | None = None
+    """When the first of its news is too old to be news, in seconds since the epoch."""
 
     @property
     def etag(self) -> str:
-        return f"{FORMAT}-{self.entries_hash[:32]}"
+        return f"{FORMAT}-{self.entries_hash[:32]}-{self.head:08x}"
 
     @property
     def pieces(self) -> tuple[tuple[str, int], ...]:
@@ -157,6 +165,14 @@ class Index(NamedTuple):
     document: Document
 
 
+class FeedState(NamedTuple):
+    """A feed of the newest pages of a section."""
+
+    key: str
+    """Hash of what it was made of."""
+    document: Document
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """An immutable set of sitemaps, as published under a number."""
@@ -170,6 +186,8 @@ class Snapshot:
     sections: Mapping[str, SectionState]
     indexes: tuple[Index, ...] = ()
     """All of them, where one cannot list all sitemaps."""
+    feeds: Mapping[str, FeedState] = field(default_factory=dict)
+    """Those of the sections that have one, by name."""
     garbage: Mapping[str, float] = field(default_factory=dict)
     """Blobs that no document needs any more, each with the time since when."""
     seconds: float = 0.0
@@ -195,6 +213,12 @@ class Snapshot:
     def is_complete(self) -> bool:
         """Whether nothing of it is still to be read."""
         return not self.unbuilt and all(section.is_complete for section in self.sections.values())
+
+    @cached_property
+    def expires_at(self) -> float:
+        """When something that it lists stops being true by itself."""
+        documents = (shard.document for section in self.sections.values() for shard in section.shards)
+        return min((one.expires_at for one in documents if one and one.expires_at is not None), default=float("inf"))
 
     def shard(self, section: str, number: int) -> Shard | None:
         """The shard of a published number, also of one that was cut anew a short time ago."""
@@ -237,6 +261,7 @@ class Snapshot:
         """The names of all pieces, pages and records that this snapshot needs."""
         documents = [shard.document for shard in self._shards.values()]
         documents += [self.document, *(index.document for index in self.indexes)]
+        documents += [feed.document for feed in self.feeds.values()]
         pieces = {digest for document in documents if document for digest, _ in document.pieces}
         pieces |= {record_name(name, shard) for name, shard in self.unbuilt}
         return pieces | {digest for section in self.sections.values() for digest in section.pages}
@@ -375,6 +400,7 @@ class Archive:
             "is_index": snapshot.is_index,
             "sections": {name: _section_root(section) for name, section in snapshot.sections.items()},
             "indexes": snapshot.indexes,
+            "feeds": snapshot.feeds,
             "garbage": snapshot.garbage,
         }
         body = _json(root)
@@ -407,6 +433,7 @@ class Archive:
             is_index=root["is_index"],
             sections=sections,
             indexes=tuple(Index(index, group, Document._make(row)) for index, group, row in root["indexes"]),
+            feeds={name: FeedState(key, Document._make(row)) for name, (key, row) in root["feeds"].items()},
             garbage=root["garbage"],
         )
 

@@ -132,7 +132,7 @@ class SqlStore:
 def _engine(address: str) -> Engine:
     import sqlalchemy as sa
 
-    url = _url(address)
+    url = database_url(address)
     try:
         return sa.create_engine(
             url,
@@ -148,7 +148,8 @@ def _engine(address: str) -> Engine:
         raise ConfigurationError(f"has parameters that cannot be used: {error}") from None
 
 
-def _url(address: str) -> URL:
+def database_url(address: str) -> URL:
+    """The URL of SQLAlchemy for *address*, with a driver for PostgreSQL. Raises `ConfigurationError`."""
     import sqlalchemy as sa
 
     try:

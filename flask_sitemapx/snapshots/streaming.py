@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from contextvars import copy_context
 
 from ..errors import StoreError
-from ..protocol.documents import URLSET
-from ..protocol.gate import Gate
+from ..protocol.elements import Namespaces
 from ..sources.parts import Part
 from .reading import Run
 from .shards import Cutter, DocumentWriter
@@ -57,7 +56,7 @@ class Streamed(Iterator[bytes]):
 
     def _made(self) -> Generator[bytes, None, None]:
         run = self._run
-        gate = Gate(run.base, section=self._section, timezone=run.rules.timezone, strict=run.rules.strict)
+        gate = run.gate(self._section)
         writer = _Written(run)
         cutter = Cutter(run.rules.limits, lambda: writer, lambda loc: None, whole=True)
         with self._scope():
@@ -73,7 +72,7 @@ class Streamed(Iterator[bytes]):
                     close()
             self._finish(writer, part.version())
         if writer.count:
-            yield URLSET.tail
+            yield run.rules.urlset.tail
 
     def _finish(self, writer: _Written, version: str | None) -> None:
         """Note what came out; a store in trouble keeps nobody from being served."""
@@ -96,12 +95,20 @@ class _Written(DocumentWriter):
         self._store = run.archive.put_blob
         self._blocks: list[bytes] = []
         known: Mapping[str, Document] = {}
-        super().__init__(URLSET, run.codec, self._put, known)
+        super().__init__(run.rules.urlset, run.codec, self._put, known)
 
-    def write(self, elements: bytes, count: int, lastmods: Iterable[str | None]) -> None:
-        if not self.count:
-            self._blocks.append(URLSET.head)
-        super().write(elements, count, lastmods)
+    def write(
+        self,
+        elements: bytes,
+        count: int,
+        lastmods: Iterable[str | None],
+        namespaces: Namespaces = (),
+        text_length: int = 0,
+    ) -> None:
+        is_first = not self.count
+        super().write(elements, count, lastmods, namespaces, text_length)
+        if is_first:  # and so all that is known of the namespaces
+            self._blocks.append(self._release())
         self._blocks.append(elements)
 
     def taken(self) -> bytes:

@@ -10,14 +10,15 @@ from types import NoneType
 from typing import Any, Protocol
 
 from ..errors import InvalidEntry
-from ..protocol.entries import Columns, UrlEntry
+from ..protocol.entries import EXTRAS, NO_EXTRAS, Columns, UrlEntry, known_extras
 from .awaiting import Awaiting
-from .defaults import Defaults
+from .defaults import NO_DEFAULTS, Defaults
 
 BATCH = 512
 """Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""
 _PLAIN = frozenset((NoneType, str, date, datetime, int, float))
 """Types of values that are neither called nor awaited, so that one look at most columns does."""
+_EXTRAS = frozenset(EXTRAS)
 
 
 class Urls(Protocol):
@@ -71,9 +72,15 @@ class Items:
         return Columns([item if kind is InvalidEntry else _refused(kind, item) for item in run])
 
     def _entries(self, run: list[UrlEntry]) -> Columns:
-        fields = ((entry.loc, entry.lastmod, entry.changefreq, entry.priority) for entry in run)
-        locs, lastmods, changefreqs, priorities = zip(*fields, strict=True)
-        return self._filled(Columns(locs, lastmods, changefreqs, priorities), run)
+        given = [entry.extras for entry in run]
+        columns = Columns(
+            [entry.loc for entry in run],
+            [entry.lastmod for entry in run],
+            [entry.changefreq for entry in run],
+            [entry.priority for entry in run],
+            extras={} if given.count(NO_EXTRAS) == len(given) else _extras(given),
+        )
+        return self._filled(columns, run)
 
     def _located(self, run: list[Mapping[str, Any]]) -> Columns:
         return self._filled(
@@ -82,6 +89,7 @@ class Items:
                 [item.get("lastmod") for item in run],
                 [item.get("changefreq") for item in run],
                 [item.get("priority") for item in run],
+                extras={} if _EXTRAS.isdisjoint(set().union(*run)) else _extras(run),
             ),
             run,
         )
@@ -91,12 +99,13 @@ class Items:
             reason = "endpoints of this application are not known; yield a path, or a mapping with a loc"
             return Columns([InvalidEntry("item-endpoint", endpoint, "no URL can be built", reason)] * len(run))
         if len(set(map(len, run))) > 1:
-            run = [item + (None,) * (5 - len(item)) for item in run]
+            run = [item + (None,) * (6 - len(item)) for item in run]
         _, values, *rest = zip(*run, strict=True)
         rows = [row or {} for row in values] if None in values else values
-        lastmods, changefreqs, priorities = (*rest, None, None, None)[:3]
+        lastmods, changefreqs, priorities, given = (*rest, None, None, None, None)[:4]
+        extras = _extras([known_extras(extra or {}) for extra in given]) if given else {}
         locs = self._urls.locs(endpoint, rows)
-        return self._filled(Columns(locs, lastmods, changefreqs, priorities, ready=True), rows, endpoint)
+        return self._filled(Columns(locs, lastmods, changefreqs, priorities, True, extras), rows, endpoint)
 
     def _filled(self, columns: Columns, rows: Sequence[Any] | None, endpoint: str | None = None) -> Columns:
         """*columns* with callbacks answered from their *rows*, and holes filled by view, then by section."""
@@ -104,16 +113,27 @@ class Items:
         columns.lastmods = self._column(columns.lastmods, defaults.lastmod, rows, len(columns.locs))
         columns.changefreqs = self._column(columns.changefreqs, defaults.changefreq, rows, len(columns.locs))
         columns.priorities = self._column(columns.priorities, defaults.priority, rows, len(columns.locs))
+        if columns.extras or defaults.extras:
+            columns.extras = self._with_defaults(
+                columns.extras, defaults.extras, columns.locs if rows is None else rows
+            )
         return columns
+
+    def _with_defaults(
+        self, extras: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any], rows: Sequence[Any]
+    ) -> Mapping[str, Sequence[Any]]:
+        """The columns of *extras*, with callbacks answered from *rows*, and holes filled by *defaults*."""
+        filled: dict[str, Sequence[Any]] = {}
+        for name in extras.keys() | defaults.keys():
+            default = defaults.get(name)
+            column = [default if value is None else value for value in extras.get(name, [None] * len(rows))]
+            filled[name] = self._answered(column, rows)
+        return filled
 
     def _of_view(self, endpoint: str) -> Defaults:
         if endpoint not in self._known:
-            view, section = self._evaluated(self._view_defaults(endpoint) or Defaults()), self._defaults
-            self._known[endpoint] = Defaults(
-                section.lastmod if view.lastmod is None else view.lastmod,
-                section.changefreq if view.changefreq is None else view.changefreq,
-                section.priority if view.priority is None else view.priority,
-            )
+            view = self._view_defaults(endpoint) or NO_DEFAULTS
+            self._known[endpoint] = self._evaluated(view).over(self._defaults)
         return self._known[endpoint]
 
     def _column(
@@ -135,7 +155,14 @@ class Items:
     def _evaluated(self, defaults: Defaults) -> Defaults:
         """Callbacks of a view or a section take no argument and are asked once a pull."""
         given = (defaults.lastmod, defaults.changefreq, defaults.priority)
-        return Defaults(*(self._awaiting.value(value() if callable(value) else value) for value in given))
+        fields = (self._awaiting.value(value() if callable(value) else value) for value in given)
+        lastmod, changefreq, priority = fields
+        return Defaults(lastmod, changefreq, priority, defaults.extras)
+
+
+def _extras(given: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The extras of entries that state *given*, by column."""
+    return {name: [one.get(name) for one in given] for name in EXTRAS if any(name in one for one in given)}
 
 
 class _Located:
@@ -163,7 +190,8 @@ def _is_of_one_endpoint(batch: list[tuple[Any, ...]]) -> bool:
 def _kind(item: Any) -> Any:
     """The form of an item; of a tuple its endpoint, since a batch of one endpoint is made by one compiled rule."""
     if isinstance(item, tuple):
-        is_endpoint = 2 <= len(item) <= 5 and type(item[0]) is str and isinstance(item[1], Mapping | NoneType)
+        is_endpoint = 2 <= len(item) <= 6 and type(item[0]) is str and isinstance(item[1], Mapping | NoneType)
+        is_endpoint = is_endpoint and (len(item) < 6 or isinstance(item[5], Mapping | NoneType))
         return item[0] if is_endpoint else tuple
     if isinstance(item, Mapping):
         return _Located if "loc" in item else Mapping

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ..errors import ConfigurationError
-from ..protocol.entries import UrlEntry
+from ..protocol.atom import Feed
+from ..protocol.entries import EXTRAS, UrlEntry, known_extras
 from ..protocol.robots import Robots
-from .defaults import NO_DEFAULTS, Defaults
+from .defaults import NO_DEFAULTS, Defaults, GivenExtras
 from .view_code import own_attributes
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = str | tuple[Any, ...] | Mapping[str, Any] | UrlEntry
-"""What a section yields: a path or URL, ``(endpoint, values[, lastmod[, changefreq[, priority]]])``, a mapping with
-``loc`` or with URL values, or a `UrlEntry`."""
+"""What a section yields: a path or URL; ``(endpoint, values[, lastmod[, changefreq[, priority[, extras]]]])``; a
+mapping with ``loc`` or with URL values; or a `UrlEntry`."""
 
 ROUTES = "routes"
 """The name of the section that lists the url_map."""
@@ -41,6 +42,7 @@ class Section:
     version: Callable[[], object] | None = None
     shards: Callable[[], Iterable[Any]] | None = None
     """Lists the keys, each alone or as ``(key, version)``."""
+    feed: Feed | None = None
 
     @property
     def signature(self) -> str:
@@ -83,13 +85,16 @@ class Registry:
         endpoint: str | None = None,
         version: Callable[[], object] | None = None,
         shards: Callable[[], Iterable[Any]] | None = None,
+        feed: Feed | None = None,
+        **extras: Unpack[GivenExtras],
     ) -> Callable[[F], F]:
         """Decorate a generator function as the source of the section *name*; it is pulled once per build.
 
         It may be asynchronous, or a coroutine function that returns the items; so may callbacks be coroutine functions.
 
         *name* is lower-case letters, digits and single hyphens, and appears in ``/sitemap-<name>-<n>.xml``. *lastmod*,
-        *changefreq* and *priority* hold for entries that state none: a value, or a function without arguments.
+        *changefreq* and *priority* hold for entries that state none: a value, or a function without arguments. So do
+        the *extras* of `GivenExtras`, which may be functions of the values that an item has.
         *endpoint* is what yielded mappings of URL values belong to (default: the function's own name). While *version*,
         a function without arguments, returns a value of the same `repr`, the section is not pulled again before
         ``SITEMAP_VERIFY_AGE``.
@@ -99,6 +104,8 @@ class Registry:
         gives the entries of that part, which is not pulled again while its version stands. Keys are told apart by
         their `str`.
 
+        With a *feed* the newest of its pages are an Atom feed, too, at ``/sitemap-<name>.atom``.
+
         Raises `ConfigurationError` for a name that cannot be used or is taken.
         """
         self._check_name(name)
@@ -107,8 +114,8 @@ class Registry:
 
         def decorate(function: F) -> F:
             self._check_name(name)
-            defaults = Defaults(lastmod, changefreq, priority)
-            self.sections[name] = Section(name, function, defaults, endpoint, version, shards)
+            defaults = Defaults(lastmod, changefreq, priority, known_extras(extras))
+            self.sections[name] = Section(name, function, defaults, endpoint, version, shards, feed)
             return function
 
         return decorate
@@ -129,6 +136,8 @@ class Registry:
         select: Any = None,
         extra: Iterable[Any] = (),
         bind: Any = None,
+        feed: Feed | None = None,
+        **extras: Unpack[GivenExtras],
     ) -> Table:
         """Make the section *name* of the rows of an SQLAlchemy 2 table, however many, which is read where it changed.
 
@@ -136,14 +145,15 @@ class Registry:
         that of *endpoint* with *values*, a mapping of URL values to columns or constants; or *loc* is a column with a
         path or URL. *lastmod*, *changefreq* and *priority* are columns, values, or functions without arguments. *where*
         is a condition, or several. Columns are those of tables, attributes of mapped classes, or names of what
-        *select*, a Select, has. *extra* columns are for a function that `Table.batch` decorates.
+        *select*, a Select, has. *extras* are those of `GivenExtras`: columns, values, or functions of a row, which has
+        the selected columns by name. *extra* columns are for these, and for a function that `Table.batch` decorates.
 
         A part of the table is read again when its count of rows or its latest *lastmod* differs; with *changed_since*,
         an indexed column that tells when a row changed, only parts of such rows are. Without either all is read at each
         build. After ``SITEMAP_VERIFY_AGE`` each part is read again in any case.
 
-        *bind* is an Engine, or a function that gives one; by default that of Flask-SQLAlchemy. Raises
-        `ConfigurationError` for what cannot be used.
+        *bind* is an Engine, or a function that gives one; by default that of Flask-SQLAlchemy. With a *feed* the newest
+        of its pages are an Atom feed, too. Raises `ConfigurationError` for what cannot be used.
         """
         self._check_name(name)
         try:
@@ -155,13 +165,21 @@ class Registry:
         if (endpoint is None) == (loc is None):
             raise ConfigurationError(f"section {name!r}: give either an endpoint, with its values, or loc")
         given = {f"values.{value}": column for value, column in (values or {}).items()}
-        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority}
+        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, **known_extras(extras)}
         given |= {"loc": loc, "changed_since": changed_since, **fields}
         given = {use: value for use, value in given.items() if value is not None}
         statements = Statements(name, key, given, select, where, tuple(extra))
         constants = {use: statements.constants.pop(use, None) for use in fields}
-        self.sections[name] = table = Table(name, statements, endpoint, Defaults(**constants), bind)
+        stated = {use: value for use in EXTRAS if (value := constants.pop(use, None)) is not None}
+        self.sections[name] = table = Table(
+            name, statements, endpoint, Defaults(**constants, extras=stated), bind, feed
+        )
         return table
+
+    @property
+    def feeds(self) -> dict[str, Feed]:
+        """The feeds of the sections that have one, by name."""
+        return {name: section.feed for name, section in self.sections.items() if section.feed is not None}
 
     def include(
         self,
@@ -171,13 +189,15 @@ class Registry:
         changefreq: Any = None,
         priority: Any = None,
         when: Callable[[], object] | None = None,
+        **extras: Unpack[GivenExtras],
     ) -> Any:
         """Mark a view function or class as listed, bare or with values for its entries.
 
-        Each value may be a function without arguments. *when*, also one, is asked at each build, and if its answer is
+        Each value may be a function without arguments; of the *extras*, those of `GivenExtras`, one of the URL's
+        values. *when*, also one, is asked at each build, and if its answer is
         false, the view is not listed. The function is returned unchanged, so the order of decorators does not matter.
         """
-        mark = Mark(True, Defaults(lastmod, changefreq, priority), when)
+        mark = Mark(True, Defaults(lastmod, changefreq, priority, known_extras(extras)), when)
         return self._marked(view, mark) if view is not None else functools.partial(self._marked, mark=mark)
 
     def exclude(self, view: F) -> F:

@@ -14,7 +14,7 @@ from werkzeug.routing import AnyConverter, MapAdapter, RequestRedirect, Rule
 
 from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.entries import UrlEntry
-from .defaults import Defaults
+from .defaults import NO_DEFAULTS
 from .judgement import blueprints_of
 from .registry import Mark
 
@@ -225,9 +225,11 @@ class Routes:
 
     def _front(self, endpoint: str) -> UrlEntry:
         said = self._mark(endpoint)
-        defaults = said.defaults if said else Defaults()
+        defaults = said.defaults if said else NO_DEFAULTS
         fields = (defaults.lastmod, defaults.changefreq, defaults.priority)
-        return UrlEntry(FRONT, *(value() if callable(value) else value for value in fields))
+        entry = UrlEntry(FRONT, *(value() if callable(value) else value for value in fields))
+        entry.extras = {name: value({}) if callable(value) else value for name, value in defaults.extras.items()}
+        return entry
 
     def _listed(self, rule: Rule, reason: str, values: Values) -> Explained:
         row = dict(values[0])

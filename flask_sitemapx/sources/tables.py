@@ -11,10 +11,11 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import ConfigurationError, InvalidEntry
-from ..protocol.entries import Columns
+from ..protocol.atom import Feed
+from ..protocol.entries import EXTRAS, Columns
 from .awaiting import EnsureSync, awaited, in_asyncio
 from .changes import Changes
-from .defaults import Defaults
+from .defaults import NO_DEFAULTS, Defaults
 from .keys import Key, packed, parsed_part_key, unpacked
 from .parts import Known, Past, Plan
 from .ranges import Range, Sizes, opened, planned
@@ -48,21 +49,30 @@ class Table:
         return [{"priority": 0.8} if stock[row.id] else None for row in rows]
     """
 
-    def __init__(self, name: str, statements: Statements, endpoint: str | None, defaults: Defaults, bind: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        statements: Statements,
+        endpoint: str | None,
+        defaults: Defaults,
+        bind: Any,
+        feed: Feed | None = None,
+    ) -> None:
         self.name = name
         self.statements = statements
         self.endpoint = endpoint
         self.defaults = defaults
         self.bind = bind
+        self.feed = feed
         self.hook: Hook | None = None
 
     def batch(self, function: F) -> F:
         """Decorate a function that sees up to 1,000 rows at once, so that related data is one query a batch.
 
         It is given a list of rows with the selected columns by name, and gives as many items in their order: None, or
-        a mapping with any of ``values`` (or ``loc``, where the table has that), ``lastmod``, ``changefreq`` and
-        ``priority``, which go over what the columns say. The function is returned unchanged. Raises
-        `ConfigurationError` if there is one already.
+        a mapping with any of ``values`` (or ``loc``, where the table has that), ``lastmod``, ``changefreq``,
+        ``priority`` and the extras of an entry, which go over what the columns say. The function is returned unchanged.
+        Raises `ConfigurationError` if there is one already.
         """
         if self.hook is not None:
             raise ConfigurationError(f"section {self.name!r} has a batch function already")
@@ -93,7 +103,7 @@ class TableSource:
     """A *table* as a build reads it.
 
     *engine_of* gives the engine for a bind key where the table names none, *rules* stand for the url_map's part in it,
-    *timezone* is that of dates without one.
+    *timezone* is that of dates without one, *view* is what the endpoint's view says of its entries.
     """
 
     def __init__(
@@ -104,10 +114,12 @@ class TableSource:
         engine_of: Callable[[str | None], Any] = lambda bind_key: None,
         rules: str = "",
         ensure_sync: EnsureSync = in_asyncio,
+        view: Defaults = NO_DEFAULTS,
     ) -> None:
         self.name = table.name
         self.endpoint = table.endpoint
         self.table = table
+        self.defaults = view.over(table.defaults)
         self.urls = urls
         self.ensure_sync = ensure_sync
         self._timezone = timezone
@@ -116,7 +128,7 @@ class TableSource:
 
     def rule(self) -> str:
         """All that entries are made by, besides the rows; the site's other views and sections have no part in it."""
-        return f"{self.table.signature} {self._rules} {self._timezone}"
+        return f"{self.table.signature} {self.defaults.signature} {self._rules} {self._timezone}"
 
     def plan(self, past: Past) -> Plan:
         """The ranges of the key, divided anew where they outgrew a document, and which of them changed."""
@@ -227,7 +239,7 @@ class TablePart:
     def columns(self) -> Iterator[Columns]:
         """All entries, through a cursor on the server, in a short transaction of their own."""
         statements = self._table.statements
-        defaults = _evaluated(self._table.defaults, self._source.ensure_sync)
+        defaults = _evaluated(self._source.defaults, self._source.ensure_sync)
         with self._source.connection() as connection:
             statement = statements.rows((self._start, self._end), connection.dialect.name)
             size = FETCH if self._table.hook is None else BATCH
@@ -255,6 +267,8 @@ class TablePart:
         for name in FIELDS:
             if name not in values and (default := getattr(defaults, name)) is not None:
                 values[name] = [default] * len(rows)
+        for name, default in defaults.extras.items():
+            values[name] = [default(row) for row in rows] if callable(default) else [default] * len(rows)
         if self._table.hook is not None:
             self._overlay(values, rows, self._table.hook)
         return self._rendered(values, len(rows))
@@ -269,15 +283,16 @@ class TablePart:
 
     def _rendered(self, values: dict[str, Sequence[Any]], length: int) -> Columns:
         lastmods, changefreqs, priorities = (values.get(name) for name in FIELDS)
+        extras = {name: values[name] for name in EXTRAS if name in values}
         if self._table.endpoint is None:
-            return Columns(values["loc"], lastmods, changefreqs, priorities)
+            return Columns(values["loc"], lastmods, changefreqs, priorities, False, extras)
         if self._source.urls is None:
             reason = "endpoints of this application are not known; give loc="
             refused = InvalidEntry("item-endpoint", self._table.endpoint, "no URL can be built", reason)
             return Columns([refused] * length)
         given = {use.removeprefix("values."): column for use, column in values.items() if use.startswith("values.")}
         locs = self._source.urls.column_locs(self._table.endpoint, given, length)
-        return Columns(locs, lastmods, changefreqs, priorities, ready=True)
+        return Columns(locs, lastmods, changefreqs, priorities, True, extras)
 
     def _overlay(self, values: dict[str, Sequence[Any]], rows: Sequence[Any], hook: Hook) -> None:
         """Put what the batch function says over what the columns say."""
@@ -317,7 +332,7 @@ class _Latest:
 
 
 def _uses(item: Mapping[str, Any], section: str, place: str) -> Iterator[tuple[str, Any]]:
-    allowed = {place, *FIELDS}
+    allowed = {place, *FIELDS, *EXTRAS}
     if unknown := item.keys() - allowed:
         names = ", ".join(sorted(map(repr, unknown)))
         raise ConfigurationError(
@@ -332,4 +347,6 @@ def _uses(item: Mapping[str, Any], section: str, place: str) -> Iterator[tuple[s
 
 def _evaluated(defaults: Defaults, ensure_sync: EnsureSync) -> Defaults:
     given = (defaults.lastmod, defaults.changefreq, defaults.priority)
-    return Defaults(*(awaited(value(), ensure_sync) if callable(value) else value for value in given))
+    fields = (awaited(value(), ensure_sync) if callable(value) else value for value in given)
+    lastmod, changefreq, priority = fields
+    return Defaults(lastmod, changefreq, priority, defaults.extras)

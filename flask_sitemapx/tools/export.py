@@ -23,7 +23,7 @@ MANIFEST = ".sitemapx-export.json"
 ROBOTS = "robots.txt"
 FORMAT = 1
 # The only names that are ever written or removed: none leads out of the directory.
-_OURS = re.compile(r"sitemap(?:-[a-z0-9-]+-[1-9][0-9]*)?\.xml(?:\.gz)?|robots\.txt", re.ASCII)
+_OURS = re.compile(r"sitemap(?:-[a-z0-9-]+-[1-9][0-9]*)?\.xml(?:\.gz)?|sitemap-[a-z0-9-]+\.atom|robots\.txt", re.ASCII)
 _TEMPORARY = re.compile(r"\.sitemapx-[0-9a-f]{16}\.tmp", re.ASCII)
 
 
@@ -91,6 +91,8 @@ def _files(snapshot: Snapshot, blob: Callable[[str], bytes]) -> Iterator[_File]:
         for shard in (*retired, *section.shards):
             if shard.document is not None:
                 yield from _forms(f"sitemap-{name}-{shard.number}.xml", shard.document, blob)
+    for name, feed in snapshot.feeds.items():
+        yield _plain(f"sitemap-{name}.atom", feed.document, blob)
     for index in snapshot.indexes[1:]:
         yield from _forms(f"sitemap-index-{index.number}.xml", index.document, blob)
     if snapshot.document is not None:
@@ -98,12 +100,25 @@ def _files(snapshot: Snapshot, blob: Callable[[str], bytes]) -> Iterator[_File]:
 
 
 def _forms(name: str, document: Document, blob: Callable[[str], bytes]) -> Iterator[_File]:
-    def pieces() -> Iterator[bytes]:
-        return (blob(digest) for digest, _ in document.pieces)
+    yield _File(
+        f"{name}.gz",
+        document.gzip_etag,
+        document.gzip_length,
+        document.changed_at,
+        lambda: _pieces(document, blob),
+    )
+    yield _plain(name, document, blob)
 
-    at = document.changed_at
-    yield _File(f"{name}.gz", document.gzip_etag, document.gzip_length, at, pieces)
-    yield _File(name, document.etag, document.length, at, lambda: decompressed(pieces(), BLOCK))
+
+def _plain(name: str, document: Document, blob: Callable[[str], bytes]) -> _File:
+    def blocks() -> Iterable[bytes]:
+        return decompressed(_pieces(document, blob), BLOCK)
+
+    return _File(name, document.etag, document.length, document.changed_at, blocks)
+
+
+def _pieces(document: Document, blob: Callable[[str], bytes]) -> Iterator[bytes]:
+    return (blob(digest) for digest, _ in document.pieces)
 
 
 def _robots(text: bytes) -> _File:
