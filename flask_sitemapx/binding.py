@@ -296,6 +296,7 @@ class Binding:
         settings = load_settings(self.application.config)
         shows_errors = self.application.shows_errors
         namespace, size = _LEGACY if settings.namespace == "0.84" else (NAMESPACE, MAX_BYTES)
+        stylesheet = None if settings.stylesheet == "none" else settings.stylesheet
         return Rules(
             Limits(settings.max_urls, size),
             always_index=settings.index == "always",
@@ -303,8 +304,8 @@ class Binding:
             grace=settings.grace,
             strict=shows_errors if settings.on_error is None else settings.on_error == "raise",
             timezone=settings.timezone,
-            urlset=framed("urlset", namespace),
-            sitemapindex=framed("sitemapindex", namespace),
+            urlset=framed("urlset", namespace, stylesheet),
+            sitemapindex=framed("sitemapindex", namespace, stylesheet),
             feeds=self.registry.feeds,
         )
 
@@ -317,7 +318,7 @@ class Binding:
     def _new_fingerprint(self, base: BaseUrl) -> str:
         settings = self.services().settings
         parts = [FORMAT, base.text, self.names(), settings.max_urls, settings.index, settings.timezone]
-        parts += [settings.namespace]
+        parts += [settings.namespace, settings.stylesheet]
         parts += [settings.routes, settings.include, settings.exclude, settings.words, *self.application.parts()]
         parts += [f"{one.name} {one.signature}" for one in self.registry.sections.values()]
         return sha256("\n".join(map(str, parts)).encode())[:32]

@@ -508,10 +508,14 @@ def _echo_sections(summary: Mapping[str, Any]) -> None:
     _echo_table(
         ("section", "URLs", "sitemaps", "changed", "seconds"),
         [
-            (name, f"{section['count']:,}", len(section["shards"]), count, section.get("seconds") or "")
+            (name, f"{section['count']:,}", len(section["shards"]), count, _or_blank(section.get("seconds")))
             for (name, section), count in zip(sections, changed, strict=True)
         ],
     )
+
+
+def _or_blank(value: object) -> object:
+    return "" if value is None else value
 
 
 def _echo_problems(summary: Mapping[str, Any], *, err: bool = False) -> None:

@@ -165,6 +165,11 @@ class Settings:
         "that know no other.",
         one_of("0.9", "0.84"),
     )
+    stylesheet: str = setting(
+        "sitemap.css",
+        "URL of the CSS by which browsers show sitemaps to people; the default is served beside them. `none`: none.",
+        text,
+    )
     robots: bool | None = setting(
         None,
         "Serve `/robots.txt`: `true`, `false`, or unset: at the root of the host, unless the application has its own.",

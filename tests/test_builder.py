@@ -791,7 +791,7 @@ class NewsSource(ListSource):
 
     def columns(self):
         for columns in super().columns():
-            news = [News("Times", "en", lastmod, "Found") for lastmod in columns.lastmods]
+            news = [News("Times", "en", lastmod, "Found") for lastmod in columns.lastmods or ()]
             yield replace(columns, lastmods=None, extras={"news": news})
 
 

@@ -222,7 +222,12 @@ def test_extras_come_from_the_section_and_before_it_from_the_view_and_the_entry(
 
 def test_a_callback_for_extras_is_called_with_what_an_item_says():
     seen: list[Any] = []
-    section = Defaults(extras={"images": lambda said: seen.append(said) or ["/x.jpg"]})
+
+    def images(said: Any) -> list[str]:
+        seen.append(said)
+        return ["/x.jpg"]
+
+    section = Defaults(extras={"images": images})
     items: list[Any] = [("page", {"id": 7}), {"loc": "/a"}, "/path", UrlEntry("/b")]
     assert [batch.extras["images"] for batch in columns(items, section)] == [[["/x.jpg"]]] * 4
     assert seen == [{"id": 7}, {"loc": "/a"}, "/path", UrlEntry("/b")]
