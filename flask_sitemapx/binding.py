@@ -17,8 +17,9 @@ from .protocol.documents import LEGACY_MAX_BYTES, LEGACY_NAMESPACE, MAX_BYTES, N
 from .protocol.locs import PLACEHOLDER, BaseUrl
 from .serving.hosts import Hosts
 from .serving.page import Pages
-from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, TEXT_PATH, Policy, Publisher
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, STYLESHEET_PATH, TEXT_PATH, Policy, Publisher
 from .serving.representation import Response
+from .serving.stylesheet import NAME as STYLESHEET
 from .settings import Settings, load_settings
 from .snapshots.builder import Builder
 from .snapshots.compression import fastest_codec
@@ -29,6 +30,7 @@ from .snapshots.refresher import Refresher, Timing
 from .snapshots.shards import Limits
 from .snapshots.snapshot import FORMAT, Archive, Snapshot, sha256
 from .snapshots.store import Store
+from .sources.languages import check_languages
 from .sources.parts import Source
 from .sources.registry import Registry
 
@@ -132,12 +134,14 @@ class Services:
         self.settings = settings = load_settings(app.config)
         self.codec = fastest_codec()
         base = parsed_base("SITEMAP_BASE_URL", settings.base_url) if settings.base_url else app.base_url()
+        check_languages(settings.languages)
         self.hosts = Hosts(base, app.trusted_hosts, app.mount)
         # What wrapped the application before us (ProxyFix, say) corrects headers that we would see as they came.
         self.is_behind_hooks = settings.hooks or (app.is_wrapped and base is None)
         self.sitemap_owner = app.owner(SITEMAP_PATH, base)
         self.robots_owner = app.owner(ROBOTS_PATH, base)
         self.page_owner = app.rule_owner(PAGE_PATH)
+        self.has_stylesheet = settings.stylesheet == STYLESHEET and app.rule_owner(STYLESHEET_PATH) is None
         self.is_page_wanted = settings.html or bool(app.config.get("DEBUG"))
         self.publisher = Publisher(
             self.hosts,
@@ -150,6 +154,7 @@ class Services:
             app.empty,
             Pages(settings).answer if self.has_page else None,
             has_text=app.rule_owner(TEXT_PATH) is None,
+            has_stylesheet=self.has_stylesheet,
         )
         self._store: Store | None = None
         with suppress(StoreError):  # may pass, and robots.txt needs no store; an address of no kind does not
@@ -318,7 +323,7 @@ class Binding:
     def _new_fingerprint(self, base: BaseUrl) -> str:
         settings = self.services().settings
         parts = [FORMAT, base.text, self.names(), settings.max_urls, settings.index, settings.timezone]
-        parts += [settings.namespace, settings.stylesheet]
+        parts += [settings.namespace, settings.stylesheet, settings.languages, settings.language_argument]
         parts += [settings.routes, settings.include, settings.exclude, settings.words, *self.application.parts()]
         parts += [f"{one.name} {one.signature}" for one in self.registry.sections.values()]
         return sha256("\n".join(map(str, parts)).encode())[:32]
@@ -336,6 +341,8 @@ class Binding:
             )
         if self.application.rule_owner(TEXT_PATH) is not None:
             self.application.leave(TEXT_PATH)
+        if not services.has_stylesheet:
+            self.application.leave(STYLESHEET_PATH)
         self._announce_robots(services)
         self._announce_page(services)
 

@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from flask import Blueprint, Flask, abort, current_app, has_app_context, request
@@ -23,13 +23,14 @@ from .binding import Binding, Front, parsed_base
 from .cli import commands
 from .errors import ConfigurationError
 from .protocol.locs import PLACEHOLDER, BaseUrl
-from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, TEXT_PATH
+from .serving.publisher import PAGE_PATH, ROBOTS_PATH, SITEMAP_PATH, STYLESHEET_PATH, TEXT_PATH
 from .serving.representation import TEXT
 from .settings import Settings, load_settings
 from .snapshots.snapshot import Snapshot
 from .sources.awaiting import awaited
 from .sources.defaults import NO_DEFAULTS, Defaults
 from .sources.judgement import WORDS, Judge
+from .sources.languages import Languages
 from .sources.parts import Source
 from .sources.registry import ROUTES, Mark, Registry, Section
 from .sources.routes import Explained, Routes
@@ -163,19 +164,50 @@ class FlaskApplication:
     def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]:
         routes = self._routes(base, settings)
         urls = UrlBuilder(_adapter(self._app, base), base, self._inject(base))
+        languages = self._languages(base, settings)
         sections = [Section(ROUTES, partial(routes.items)), *self._registry.sections.values()]
-        sources = [self._source(section, urls, settings) for section in sections]
+        sources = [self._source(section, urls, settings, languages) for section in sections]
         self._announce_open(routes, sources)
         return sources
 
-    def _source(self, section: Section | Table, urls: UrlBuilder, settings: Settings) -> Source:
+    def _source(
+        self, section: Section | Table, urls: UrlBuilder, settings: Settings, languages: Languages | None
+    ) -> Source:
         if isinstance(section, Section):
-            return SectionSource(section, urls, self._view_defaults, self._endpoint(section), self._ensure_sync)
+            endpoint = self._endpoint(section)
+            return SectionSource(section, urls, self._view_defaults, endpoint, self._ensure_sync, languages)
         from .sources.tables import TableSource
 
         rules = [f"{rule.rule} {rule.host} {rule.subdomain}" for rule in self._rules(section.endpoint)]
         view = self._view_defaults(section.endpoint) or NO_DEFAULTS
-        return TableSource(section, settings.timezone, urls, self._engine, " ".join(rules), self._ensure_sync, view)
+        return TableSource(
+            section, settings.timezone, urls, self._engine, " ".join(rules), self._ensure_sync, view, languages
+        )
+
+    def _languages(self, base: BaseUrl, settings: Settings) -> Languages | None:
+        """The languages of the site, if it has several."""
+        argument, url_map = settings.language_argument, self._app.url_map
+        if isinstance(settings.languages, Mapping):
+            bases = {code: BaseUrl.parse(url) for code, url in settings.languages.items()}
+            return Languages(base, bases=bases)
+        known = settings.languages
+        if not known and any(argument in rule.arguments for rule in url_map.iter_rules()):
+            known = self._translations()
+
+        def expects(endpoint: str) -> bool:
+            return endpoint in self._app.view_functions and url_map.is_endpoint_expecting(endpoint, argument)
+
+        return Languages(base, known, argument, lru_cache(maxsize=None)(expects)) if known else None
+
+    def _translations(self) -> tuple[str, ...]:
+        """The languages that Flask-Babel has translations for, its default one first; none where it is not used."""
+        babel = self._app.extensions.get("babel")
+        if babel is None:
+            return ()
+        with self._app.app_context():
+            known = {str(locale) for locale in babel.instance.list_translations()}
+        default = str(babel.default_locale)
+        return tuple(sorted(known, key=lambda code: (code != default, code)))
 
     def _rules(self, endpoint: str | None) -> Iterable[Rule]:
         return self._app.url_map.iter_rules(endpoint) if endpoint in self._app.view_functions else ()
@@ -240,6 +272,7 @@ class FlaskApplication:
             include=settings.include,
             exclude=settings.exclude,
             inject=self._inject(base),
+            languages=self._languages(base, settings),
         )
 
     def _inject(self, base: BaseUrl) -> Callable[[str, dict[str, Any]], None] | None:
@@ -308,6 +341,7 @@ def _blueprint() -> Blueprint:
         ("/sitemap-<section>.atom", "feed"),
         (ROBOTS_PATH, "robots"),
         (PAGE_PATH, "page"),
+        (STYLESHEET_PATH, "stylesheet"),
     ):
         blueprint.add_url_rule(rule, endpoint, _view, provide_automatic_options=False)
     return blueprint

@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 PREFIX = "SITEMAP_"
 _UTC: tzinfo = UTC
+_NONE: tuple[str, ...] | dict[str, str] = ()
 
 
 def setting(default: T, help: str, read: Callable[[Any], T]) -> T:
@@ -92,6 +93,18 @@ def address_or_instance(value: Any) -> Any:
     return text(value) if isinstance(value, str) else value
 
 
+def codes_or_bases(value: Any) -> tuple[str, ...] | dict[str, str]:
+    """Codes of languages, or a mapping from them to URLs; as text ``en, de`` or ``en=https://..., de=https://...``."""
+    given = [pair.partition("=") for pair in listed(value)] if isinstance(value, str) else []
+    if given and all(sign for _, sign, _ in given):
+        value = {code: url for code, _, url in given}
+    if isinstance(value, Mapping):
+        return {text(code): text(url) for code, url in value.items()}
+    if isinstance(value, set | frozenset):
+        raise ValueError("must be in order, the default language first")
+    return listed(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an operator can set, each as ``SITEMAP_<NAME>`` in ``app.config`` or, failing that, in the environment.
@@ -155,6 +168,13 @@ class Settings:
         "and testing, else `skip`.",
         one_of("skip", "raise"),
     )
+    languages: tuple[str, ...] | dict[str, str] = setting(
+        _NONE,
+        "Languages of the site, the default one first: codes as they stand in its URLs, or a mapping from code to the "
+        "base URL of that language. Unset: those of Flask-Babel, where it is used.",
+        codes_or_bases,
+    )
+    language_argument: str = setting("lang_code", "Name of the value in URLs that is their language.", text)
     timezone: tzinfo = setting(_UTC, "Zone in which dates without one are read.", zone)
     hooks: bool = setting(
         False, "Answer through Flask, with the application's hooks and sessions, instead of in front of it.", switch

@@ -7,11 +7,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.browser import Browser
 from tests.postgresql_server import PostgreSQL
 
 # How long an example takes says more about the machine than about the code.
@@ -29,6 +31,13 @@ def chromium() -> str:
     if os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium) -> Iterator[Browser]:
+    """A headless Chromium with a profile of its own."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, ExitStack() as resources:
+        yield Browser(chromium, Path(profile), resources)
 
 
 @pytest.fixture(scope="session")

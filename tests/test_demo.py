@@ -7,32 +7,28 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import threading
 import unicodedata
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import lxml.html
 import pytest
 from flask.testing import FlaskClient
 
 from demo_app import DATABASE, create_app, prepare
+from tests.browser import HUNG, ended
 
 ROOT = Path(__file__).parent.parent
 LAST = 0x27BF  # as far as the dingbats: all kinds of characters, and soon made
 MAX_URLS = 2_000
 LOC = re.compile("<loc>([^<]+)</loc>")
 SNOWMAN = "/character/U+2603"
-HUNG = 300.0  # seconds after which a process that a test waits for is ended
 
 # What the database holds
 
@@ -397,21 +393,6 @@ def site(small, tmp_path_factory) -> Iterator[Site]:
         yield Site(port, connections)
 
 
-@contextmanager
-def ended(command: list[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A process with all its children, ended after use, or when a test hangs."""
-    with subprocess.Popen(command, start_new_session=True, **options) as process:
-        timer = threading.Timer(HUNG, os.killpg, (process.pid, signal.SIGKILL))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield process
-        finally:
-            timer.cancel()
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-
-
 def test_an_edit_changes_one_sitemap_and_the_index_in_both_workers(site):
     workers = site.workers()
     shards = [loc.removeprefix(site.address) for loc in LOC.findall(asked(site.connected(), "/sitemap.xml")[2])]
@@ -434,63 +415,6 @@ def test_an_edit_changes_one_sitemap_and_the_index_in_both_workers(site):
 
 
 # In a browser
-
-
-class Browser:
-    """Chromium, spoken to in its DevTools protocol over two pipes."""
-
-    def __init__(self, chromium: str, profile: Path, resources: ExitStack) -> None:
-        their_in, our_out = os.pipe()
-        our_in, their_out = os.pipe()
-        self._out = resources.enter_context(os.fdopen(our_out, "wb", 0))
-        self._in = resources.enter_context(os.fdopen(our_in, "rb"))
-        flags = (
-            "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-            "--disable-component-update --disable-sync --remote-debugging-pipe"
-        )
-        command = f'exec "$0" {flags} --user-data-dir="$1" about:blank 3<&{their_in} 4>&{their_out}'
-        run = ["bash", "-c", command, chromium, str(profile)]
-        try:
-            resources.enter_context(ended(run, pass_fds=(their_in, their_out), stderr=subprocess.DEVNULL))
-        finally:
-            os.close(their_in)
-            os.close(their_out)
-        self._count = 0
-        self._session: dict[str, str] = {}
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = {"sessionId": attached["sessionId"]}
-        self.call("Page.enable")
-
-    def call(self, method: str, **parameters: object) -> dict[str, Any]:
-        self._count += 1
-        message = {"id": self._count, "method": method, "params": parameters, **self._session}
-        self._out.write(json.dumps(message).encode() + b"\0")
-        answer = self._received(lambda message: message.get("id") == self._count)
-        assert "error" not in answer, answer
-        result: dict[str, Any] = answer["result"]
-        return result
-
-    def open(self, url: str, width: int) -> None:
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
-        self.call("Page.navigate", url=url)
-        self._received(lambda message: message.get("method") == "Page.loadEventFired")
-
-    def value(self, expression: str) -> Any:
-        return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
-
-    def _received(self, is_wanted: Any) -> dict[str, Any]:
-        while True:
-            characters = iter(lambda: self._in.read(1), b"\0")
-            message: dict[str, Any] = json.loads(b"".join(characters))
-            if is_wanted(message):
-                return message
-
-
-@pytest.fixture(scope="module")
-def browser(chromium) -> Iterator[Browser]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, ExitStack() as resources:
-        yield Browser(chromium, Path(profile), resources)
 
 
 @pytest.mark.browser

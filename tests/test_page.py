@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-import tempfile
 import threading
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import lxml.html
@@ -24,7 +20,6 @@ from werkzeug.test import Client
 
 from flask_sitemapx import Registry, Sitemap, SitemapMiddleware
 from flask_sitemapx.serving import page as page_module
-from tests.test_demo import Browser
 
 ORIGIN = "https://shop.example"
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -380,18 +375,12 @@ def site() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def browser(chromium) -> Iterator[Browser]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, ExitStack() as resources:
-        yield Browser(chromium, Path(profile), resources)
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("query", ["", "?section=bad", "?section=bad&shard=1", "?section=products&shard=1", "?no=1"])
 def test_a_page_fits_a_phone_and_a_desktop_in_both_schemes(browser, site, query, width, scheme):
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.prefers(scheme)
     browser.open(f"{site}{query}", width)
     assert browser.value("document.styleSheets[0].cssRules.length") > 10  # the policy lets the style through
     root = "document.documentElement"
@@ -415,10 +404,7 @@ def test_without_javascript_a_form_searches_the_largest_sitemap(browser, site):
         browser.value("document.querySelector('input[name=q]').focus(), true")
         browser.call("Input.insertText", text="مقالات/4999")
         enter = {"type": "keyDown", "key": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
-        message = {"id": 0, "method": "Input.dispatchKeyEvent", "params": enter, **browser._session}
-        # Not by call(): waiting for the answer might pass over the event that comes next.
-        browser._out.write(json.dumps(message).encode() + b"\0")
-        browser._received(lambda message: message.get("method") == "Page.loadEventFired")
+        browser.loading("Input.dispatchKeyEvent", **enter)
         assert browser.value("document.querySelectorAll('td.loc').length") == 11
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

@@ -30,6 +30,7 @@ FLOORS = {
     "middleware": 5,
     "service": 6,
     "__init__": 7,
+    "__main__": 7,
 }
 REQUIRED = {"flask", "werkzeug", "cachelib", "click"}  # click comes with Flask, whose command line it is
 BROUGHT_BY_REQUIRED = {"blinker", "colorama", "itsdangerous", "jinja2", "markupsafe"}

@@ -564,7 +564,7 @@ def test_canaries_notice_that_werkzeug_refuses_what_is_compiled(monkeypatch, cap
 def test_at_least_eight_canaries_are_tried_for_every_default_converter():
     for name in ("string", "path", "any(de)", "int", "float", "uuid"):
         _, adapter = built(one(f"/<{name}:a>"))
-        plan = urls._compiled(adapter, "e", ("a",), "https://example.com/")
+        plan = urls._compiled(adapter, "e", ("a",), "https://example.com/", adapter.server_name)
         assert plan
         assert len(list(plan.canaries([{"a": "de"}]))) - 1 >= 8
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -16,8 +17,8 @@ Lastmod: TypeAlias = date | datetime | str | None
 """When a page changed: a day, a time, a W3C Datetime text, or None where nobody knows."""
 
 
-EXTRAS = ("alternates", "images", "videos", "news", "elements")
-"""The names of all extras, in the order in which they are written."""
+EXTRAS = ("alternates", "images", "videos", "news", "elements", "languages")
+"""The names of all that an entry may state beyond sitemaps.org."""
 NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
 """What nearly all entries have: one object, by which they are known."""
 
@@ -44,7 +45,8 @@ class UrlEntry:
 
     *alternates* are the page in all languages, itself included: a mapping from language code, or ``x-default``, to path
     or URL. *images* are paths or URLs of images on the page, *videos* and *news* say what Google wants to know of
-    these, and *elements* are of other namespaces: see `Namespace`.
+    these, and *elements* are of other namespaces: see `Namespace`. *languages* are those of the site's that the page is
+    in, if not in all.
 
     Nothing is checked at birth: the gate checks every entry, in one place and under one policy, so that a bad one can
     be skipped and counted as well as raised. Not frozen and best made with positional arguments: both are several
@@ -68,13 +70,14 @@ class UrlEntry:
         videos: Sequence[Video] | None = None,
         news: News | None = None,
         elements: Sequence[Element] | None = None,
+        languages: Sequence[str] | None = None,
     ) -> None:
         self.loc = loc
         self.lastmod = lastmod
         self.changefreq = changefreq
         self.priority = priority
-        if alternates or images or videos or news or elements:
-            given = (alternates, images, videos, news, elements)
+        if alternates or images or videos or news or elements or languages:
+            given = (alternates, images, videos, news, elements, languages)
             self.extras = {name: value for name, value in zip(EXTRAS, given, strict=True) if value}
         else:
             self.extras = NO_EXTRAS
@@ -104,3 +107,26 @@ class Columns:
         for column in (self.lastmods, self.changefreqs, self.priorities, *self.extras.values()):
             if column is not None and len(column) != len(self.locs):
                 raise ValueError(f"a column of {len(column)} values beside {len(self.locs)} locs")
+
+    def kept(self, mask: Sequence[bool]) -> Columns:
+        """The same, with only those entries for which *mask* is true."""
+        return self._each(lambda column: list(compress(column, mask)))
+
+    def repeated(self, times: Sequence[int]) -> Columns:
+        """The same, with each entry as often as *times* says."""
+        return self._each(lambda column: repeated(column, times))
+
+    def _each(self, changed: Callable[[Sequence[Any]], list[Any]]) -> Columns:
+        return Columns(
+            changed(self.locs),
+            None if self.lastmods is None else changed(self.lastmods),
+            None if self.changefreqs is None else changed(self.changefreqs),
+            None if self.priorities is None else changed(self.priorities),
+            self.ready,
+            {name: changed(column) for name, column in self.extras.items()},
+        )
+
+
+def repeated(column: Sequence[Any], times: Sequence[int]) -> list[Any]:
+    """Each value of *column* as often as *times* says."""
+    return [value for value, count in zip(column, times, strict=True) for _ in range(count)]

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import NEWS_EXPIRED, InvalidEntry
 from .elements import KNOWN, Element, Namespace, Namespaces
-from .entries import EXTRAS
 from .languages import hreflang
 from .locs import BaseUrl
 from .media import News, Video, news_element, news_expires_at, publication_dates, video_element
@@ -36,9 +35,9 @@ class Extensions:
     def column(self, locs: Sequence[str], extras: Mapping[str, Sequence[Any]]) -> tuple[list[str], Namespaces]:
         """For each of *locs* the elements of its *extras*, and the namespaces that they are in."""
         columns, namespaces = [], set[Namespace]()
-        for name in EXTRAS:
+        for name, write in _WRITERS.items():
             if name in extras:
-                texts, used = _WRITERS[name](self, locs, extras[name])
+                texts, used = write(self, locs, extras[name])
                 columns.append(texts)
                 namespaces |= used
         return ["".join(texts) for texts in zip(*columns, strict=True)], tuple(sorted(namespaces))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
-from itertools import compress
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -70,7 +69,7 @@ class Gate:
         if locs is not None:
             return locs, columns
         checked = [self._loc(one, loc) for loc in columns.locs]
-        return [loc for loc in checked if loc is not None], _kept(columns, [loc is not None for loc in checked])
+        return [loc for loc in checked if loc is not None], columns.kept([loc is not None for loc in checked])
 
     def _loc(self, one: Callable[[Any], str], loc: str | InvalidEntry) -> str | None:
         try:
@@ -143,20 +142,6 @@ class Problems:
     def as_dict(self) -> dict[str, list[Any]]:
         """`{rule: [count, example]}`, to be written as JSON."""
         return {rule: [count, example] for rule, (count, example) in self.kinds.items()}
-
-
-def _kept(columns: Columns, mask: Sequence[bool]) -> Columns:
-    def kept(column: Sequence[Any] | None) -> list[Any] | None:
-        return None if column is None else list(compress(column, mask))
-
-    return Columns(
-        kept(columns.locs) or [],
-        kept(columns.lastmods),
-        kept(columns.changefreqs),
-        kept(columns.priorities),
-        columns.ready,
-        {name: kept(column) or [] for name, column in columns.extras.items()},
-    )
 
 
 # changefreq and priority: one look-up from value to finished element checks it, writes it and handles absence ---------

@@ -24,6 +24,7 @@ from ..snapshots.shards import BLOCK
 from ..snapshots.snapshot import Document, Shard, Snapshot, sha256
 from .hosts import BadHost, Hosts, Site
 from .representation import TEXT, VARY, Headers, Representation, Response, accepted_coding, refusal, respond
+from .stylesheet import NAME, stylesheet
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ SITEMAP_PATH = "/sitemap.xml"
 ROBOTS_PATH = "/robots.txt"
 TEXT_PATH = "/sitemap.txt"
 PAGE_PATH = "/sitemap"
+STYLESHEET_PATH = f"/{NAME}"
 INDEX = "index"
 """What stands in the place of a section's name in the addresses of the second index and those after it."""
 PREPARED = 512
@@ -47,7 +49,7 @@ _TYPES = {".xml": XML, ".xml.gz": GZIP, ".txt": TEXT, ".atom": ATOM}
 class Address(NamedTuple):
     """What a path of ours means; *section* is empty for ``/sitemap.xml``, *number* is 0 if it is none.
 
-    *suffix* is that of the form that is asked for: ``.xml``, ``.xml.gz`` or ``.txt``, or ``.atom`` for a section's feed.
+    *suffix* is that of the form that is asked for: ``.xml``, ``.xml.gz`` or ``.txt``, or ``.atom`` of a section's feed.
     """
 
     section: str = ""
@@ -57,6 +59,8 @@ class Address(NamedTuple):
 
 ROBOTS = Address(section=ROBOTS_PATH)
 PAGE = Address(section=PAGE_PATH)
+STYLE = Address(section=STYLESHEET_PATH)
+_SINGLE = {one.section: one for one in (ROBOTS, PAGE, STYLE)}
 PageOf = Callable[[dict[str, Any], Site, Refresher], Response]
 """What gives the page for people."""
 
@@ -79,8 +83,8 @@ class Publisher:
 
     *refresher* gives the keeper of a site's snapshot, *sections* are the names that are registered, *has_robots* says
     whether ``/robots.txt`` is ours, given the mount point, *empty* is what a site with nothing to list says, *page*
-    gives the page for people at ``/sitemap``, which is not ours without it, and *has_text* says whether
-    ``/sitemap.txt`` is.
+    gives the page for people at ``/sitemap``, which is not ours without it, and *has_text* and
+    *has_stylesheet* say whether ``/sitemap.txt`` and ``/sitemap.css`` are.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Publisher:
         empty: Callable[[], str],
         page: PageOf | None = None,
         has_text: bool = True,
+        has_stylesheet: bool = True,
     ) -> None:
         self._hosts = hosts
         self._refresher = refresher
@@ -106,6 +111,7 @@ class Publisher:
         self._empty = empty
         self._page = page
         self._has_text = has_text
+        self._has_stylesheet = has_stylesheet
         self._headers: Headers = [("Cache-Control", policy.cache_control)]
         self._forms = lru_cache(maxsize=PREPARED)(self._new_forms)
         self._kept_robots_txt = lru_cache(maxsize=16)(self._new_robots_txt)
@@ -135,11 +141,15 @@ class Publisher:
             return self._has_robots(environ.get("SCRIPT_NAME", ""))
         if found is PAGE:
             return self._page is not None
+        if found is STYLE:
+            return self._has_stylesheet
         if not found.section and found.suffix == ".txt":
             return self._has_text
         return not found.section or found.section == INDEX or found.section in self._sections
 
     def _answered(self, found: Address, environ: dict[str, Any]) -> Response:
+        if found is STYLE:
+            return self._style(environ)
         try:
             site = self._hosts.site(environ)
         except BadHost as error:
@@ -159,6 +169,12 @@ class Publisher:
         except StoreError as error:
             logger.error("sitemap: %s is not answered: %s", environ["PATH_INFO"], error)
             return refusal("503 Service Unavailable", "The sitemap cannot be read just now.", retry_after=10)
+
+    def _style(self, environ: dict[str, Any]) -> Response:
+        coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
+        if coding is None:
+            return _not_acceptable()
+        return respond(environ, stylesheet(environ.get("QUERY_STRING", ""), coding, self._headers))
 
     # Sitemaps
 
@@ -351,11 +367,9 @@ class Body:
 
 @lru_cache(maxsize=256)
 def address(path: str) -> Address | None:
-    """What *path* means, if it is ours by form: robots.txt, the page, or a sitemap in one of its forms."""
-    if path == ROBOTS_PATH:
-        return ROBOTS
-    if path == PAGE_PATH:
-        return PAGE
+    """What *path* means, if it is ours by form: robots.txt, the page, the stylesheet, or a sitemap in any form."""
+    if path in _SINGLE:
+        return _SINGLE[path]
     suffix = next((suffix for suffix in _TYPES if path.endswith(suffix)), None)
     if suffix is None:
         return None

@@ -19,6 +19,7 @@ class GivenExtras(TypedDict, total=False):
     videos: Any
     news: Any
     elements: Any
+    languages: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ..errors import InvalidEntry
 from ..protocol.entries import EXTRAS, NO_EXTRAS, Columns, UrlEntry, known_extras
 from .awaiting import Awaiting
 from .defaults import NO_DEFAULTS, Defaults
+from .languages import LANGUAGES, Languages, Spread
 
 BATCH = 512
 """Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""
@@ -32,6 +33,7 @@ class Items:
 
     *urls* is None where there is no application, *view_defaults* gives what `Registry.include` said of an endpoint's
     view, *endpoint* is what mappings of URL values belong to. *awaiting* waits for what callbacks leave to await.
+    *languages* are those of the site, if it has several.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Items:
         view_defaults: Callable[[str], Defaults | None] = lambda endpoint: None,
         endpoint: str | None = None,
         awaiting: Awaiting | None = None,
+        languages: Languages | None = None,
     ) -> None:
         self._urls = urls
+        self._languages = languages
         self._awaiting = awaiting or Awaiting()
         self._defaults = self._evaluated(defaults)
         self._view_defaults = view_defaults
@@ -101,11 +105,30 @@ class Items:
         if len(set(map(len, run))) > 1:
             run = [item + (None,) * (6 - len(item)) for item in run]
         _, values, *rest = zip(*run, strict=True)
-        rows = [row or {} for row in values] if None in values else values
+        rows: Sequence[Any] = [row or {} for row in values] if None in values else values
         lastmods, changefreqs, priorities, given = (*rest, None, None, None, None)[:4]
         extras = _extras([known_extras(extra or {}) for extra in given]) if given else {}
-        locs = self._urls.locs(endpoint, rows)
-        return self._filled(Columns(locs, lastmods, changefreqs, priorities, True, extras), rows, endpoint)
+        columns = Columns([""] * len(rows), lastmods, changefreqs, priorities, True, extras)
+        spread = self._spread(endpoint, rows, extras) if self._languages is not None else None
+        if spread is not None:
+            rows, columns = spread.rows(rows), columns.repeated(spread.times)
+        columns.locs = self._urls.locs(endpoint, rows)
+        if spread is not None:
+            columns, rows = spread.linked(columns, rows)
+        return self._filled(columns, rows, endpoint)
+
+    def _spread(
+        self, endpoint: str, rows: Sequence[Mapping[str, Any]], extras: Mapping[str, Sequence[Any]]
+    ) -> Spread | None:
+        """How *rows* are spread over languages, if they are."""
+        assert self._languages is not None
+        default = self._of_view(endpoint).extras.get(LANGUAGES)
+        wanted = extras.get(LANGUAGES)
+        if wanted is None and default is not None:
+            wanted = [None] * len(rows)
+        if wanted is not None:
+            wanted = self._answered([default if one is None else one for one in wanted], rows)
+        return self._languages.spread(endpoint, [self._languages.argument in row for row in rows], wanted)
 
     def _filled(self, columns: Columns, rows: Sequence[Any] | None, endpoint: str | None = None) -> Columns:
         """*columns* with callbacks answered from their *rows*, and holes filled by view, then by section."""
@@ -117,7 +140,7 @@ class Items:
             columns.extras = self._with_defaults(
                 columns.extras, defaults.extras, columns.locs if rows is None else rows
             )
-        return columns
+        return columns if self._languages is None else self._languages.linked(columns)
 
     def _with_defaults(
         self, extras: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any], rows: Sequence[Any]

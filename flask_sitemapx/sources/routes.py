@@ -16,6 +16,7 @@ from ..errors import URL_DEFAULTS, InvalidEntry
 from ..protocol.entries import UrlEntry
 from .defaults import NO_DEFAULTS
 from .judgement import blueprints_of
+from .languages import Languages
 from .registry import Mark
 
 FRONT = "/"
@@ -56,7 +57,8 @@ class Routes:
 
     *mark* gives what was said of an endpoint's view. What nothing was said of is decided by the patterns *exclude* and
     *include*, then by *judge*, without which all is listed, or nothing under *marked_only*. *own* is the prefix of the
-    endpoints that serve the sitemap; *inject* completes values as `url_defaults` functions do.
+    endpoints that serve the sitemap; *inject* completes values as `url_defaults` functions do. Where *languages* are
+    known, a rule that lacks nothing but the language is complete: its items are spread over them later.
     """
 
     def __init__(
@@ -71,8 +73,11 @@ class Routes:
         include: Iterable[str] = (),
         exclude: Iterable[str] = (),
         inject: Inject | None = None,
+        languages: Languages | None = None,
     ) -> None:
         self._adapter = adapter
+        self._languages = languages
+        self._argument = languages.argument if languages and languages.codes else None
         self._mark = mark
         self._has_view = has_view
         self._own = own
@@ -123,7 +128,7 @@ class Routes:
     def _closed(self) -> list[Rule]:
         """The rules without arguments in their paths, and those whose arguments may turn out to be known."""
         rules = self._adapter.map.iter_rules()  # many, and most are told by their text, without a look at anything else
-        if self._inject:
+        if self._inject or self._argument:
             return list(rules)
         return [
             rule
@@ -173,7 +178,8 @@ class Routes:
             return "it does not answer GET"
         if rule.build_only or rule.redirect_to or rule.alias or rule.websocket:
             return "it is an alias, a redirect, a websocket or for building only"
-        if (rule.host if self._by_host else rule.subdomain) != self._host:
+        host = rule.host if self._by_host else rule.subdomain
+        if host != self._host and not (self._argument and f"<{self._argument}>" in (host or "")):
             return "it belongs to another host"
         return None if self._has_view(rule.endpoint) else "it has no view"
 
@@ -193,8 +199,8 @@ class Routes:
             return f"its path is answered by {other!r}", None
         if not rule.arguments:
             return reason, [{}]
-        given = dict(rule.defaults or {})
-        members = {name: _members(rule, name) for name in sorted(rule.arguments - given.keys())}
+        given = {name: value for name, value in (rule.defaults or {}).items() if name != self._argument}
+        members = {name: _members(rule, name) for name in sorted(rule.arguments - {*given, self._argument})}
         choices = {name: known for name, known in members.items() if known}
         values = [{**given, **dict(zip(choices, row, strict=True))} for row in product(*choices.values())]
         if missing := members.keys() - choices.keys():
@@ -214,6 +220,11 @@ class Routes:
             # Of several it would hardly have supplied all, so that this is no fault but a rule for a section.
             return _failed(URL_DEFAULTS, rule, "url_defaults", error) if len(missing) == 1 else (NEEDS, None)
         return (reason, values) if missing <= supplied.keys() else (NEEDS, None)
+
+    def _codes(self, rule: Rule) -> tuple[str, ...]:
+        """The languages that the addresses of *rule* are spread over."""
+        known = self._languages if self._argument in rule.arguments else None
+        return known.codes if known else ()
 
     def _answering(self, rule: Rule) -> str | None:
         """The endpoint that answers a GET of the path that *rule* shares with others."""
@@ -236,14 +247,17 @@ class Routes:
         try:
             if self._inject:
                 self._inject(rule.endpoint, row)
+            if self._argument and (codes := self._codes(rule)):
+                row[self._argument] = codes[0]
             url = self._adapter.build(rule.endpoint, row) if rule.rule != FRONT else f"{self._adapter.script_name}"
         except Exception as error:  # a converter's own, say; the build reports it too
             return Explained(rule.endpoint, None, False, f"its URL cannot be built: {error!r}")
-        more = f", {len(values)} addresses" if len(values) > 1 else ""
+        count = len(values) * max(1, len(self._codes(rule)))
+        more = f", {count} addresses" if count > 1 else ""
         return Explained(rule.endpoint, url, True, reason + more)
 
     def _needs(self, rule: Rule, sections: Mapping[str | None, str]) -> str:
-        names = ", ".join(sorted(rule.arguments - (rule.defaults or {}).keys()))
+        names = ", ".join(sorted(rule.arguments - {*(rule.defaults or {}), self._argument}))
         section = sections.get(rule.endpoint)
         return f"it needs {names}" + (f": the section {section!r} lists it" if section else "")
 

@@ -11,6 +11,7 @@ from ..protocol.entries import Columns
 from .awaiting import Awaiting, EnsureSync, awaited, in_asyncio
 from .defaults import Defaults
 from .items import Items, Urls
+from .languages import Languages
 from .parts import NamedPart, Part, Past, Plan
 from .registry import Item, Section
 
@@ -18,7 +19,7 @@ from .registry import Item, Section
 class SectionSource:
     """A section with what its items need: *urls*, the *view_defaults* of endpoints, the *endpoint* of its mappings.
 
-    *ensure_sync* runs what is asynchronous of it.
+    *ensure_sync* runs what is asynchronous of it, *languages* are those of the site.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class SectionSource:
         view_defaults: Callable[[str], Defaults | None] = lambda endpoint: None,
         endpoint: str | None = None,
         ensure_sync: EnsureSync = in_asyncio,
+        languages: Languages | None = None,
     ) -> None:
         self.name = section.name
         self.endpoint = endpoint
@@ -35,6 +37,7 @@ class SectionSource:
         self._urls = urls
         self._view_defaults = view_defaults
         self._ensure_sync = ensure_sync
+        self._languages = languages
 
     def rule(self) -> None:
         """Its items may be of any endpoint."""
@@ -77,7 +80,9 @@ class SectionSource:
     def _columns(self, function: Callable[[], Iterable[Item]]) -> Iterator[Columns]:
         """All entries, pulled as they are asked for; what *function* returns is closed in any case."""
         with Awaiting(self._ensure_sync) as awaiting:
-            items = Items(self._urls, self._section.defaults, self._view_defaults, self.endpoint, awaiting)
+            items = Items(
+                self._urls, self._section.defaults, self._view_defaults, self.endpoint, awaiting, self._languages
+            )
             pulled = awaiting.items(function())
             try:
                 yield from items.columns(pulled)

@@ -17,6 +17,7 @@ from .awaiting import EnsureSync, awaited, in_asyncio
 from .changes import Changes
 from .defaults import NO_DEFAULTS, Defaults
 from .keys import Key, packed, parsed_part_key, unpacked
+from .languages import LANGUAGES, Languages
 from .parts import Known, Past, Plan
 from .ranges import Range, Sizes, opened, planned
 from .rows import Rows, Span
@@ -103,7 +104,8 @@ class TableSource:
     """A *table* as a build reads it.
 
     *engine_of* gives the engine for a bind key where the table names none, *rules* stand for the url_map's part in it,
-    *timezone* is that of dates without one, *view* is what the endpoint's view says of its entries.
+    *timezone* is that of dates without one, *view* is what the endpoint's view says of its entries, *languages* are
+    those of the site.
     """
 
     def __init__(
@@ -115,8 +117,10 @@ class TableSource:
         rules: str = "",
         ensure_sync: EnsureSync = in_asyncio,
         view: Defaults = NO_DEFAULTS,
+        languages: Languages | None = None,
     ) -> None:
         self.name = table.name
+        self.languages = languages
         self.endpoint = table.endpoint
         self.table = table
         self.defaults = view.over(table.defaults)
@@ -128,7 +132,8 @@ class TableSource:
 
     def rule(self) -> str:
         """All that entries are made by, besides the rows; the site's other views and sections have no part in it."""
-        return f"{self.table.signature} {self.defaults.signature} {self._rules} {self._timezone}"
+        languages = self.languages.signature if self.languages else ""
+        return f"{self.table.signature} {self.defaults.signature} {self._rules} {self._timezone} {languages}"
 
     def plan(self, past: Past) -> Plan:
         """The ranges of the key, divided anew where they outgrew a document, and which of them changed."""
@@ -284,15 +289,27 @@ class TablePart:
     def _rendered(self, values: dict[str, Sequence[Any]], length: int) -> Columns:
         lastmods, changefreqs, priorities = (values.get(name) for name in FIELDS)
         extras = {name: values[name] for name in EXTRAS if name in values}
-        if self._table.endpoint is None:
-            return Columns(values["loc"], lastmods, changefreqs, priorities, False, extras)
+        ready = self._table.endpoint is not None
+        columns = Columns(values.get("loc", [""] * length), lastmods, changefreqs, priorities, ready, extras)
+        columns = columns if self._table.endpoint is None else self._located(self._table.endpoint, values, columns)
+        return columns if self._source.languages is None else self._source.languages.linked(columns)
+
+    def _located(self, endpoint: str, values: dict[str, Sequence[Any]], columns: Columns) -> Columns:
+        """*columns* with the URLs of *endpoint*, in each language if it has such."""
+        length = len(columns.locs)
         if self._source.urls is None:
             reason = "endpoints of this application are not known; give loc="
-            refused = InvalidEntry("item-endpoint", self._table.endpoint, "no URL can be built", reason)
-            return Columns([refused] * length)
+            return Columns([InvalidEntry("item-endpoint", endpoint, "no URL can be built", reason)] * length)
         given = {use.removeprefix("values."): column for use, column in values.items() if use.startswith("values.")}
-        locs = self._source.urls.column_locs(self._table.endpoint, given, length)
-        return Columns(locs, lastmods, changefreqs, priorities, True, extras)
+        languages = self._source.languages
+        has_language = [languages is not None and languages.argument in given] * length
+        spread = languages.spread(endpoint, has_language, columns.extras.get(LANGUAGES)) if languages else None
+        if spread is None:
+            columns.locs = self._source.urls.column_locs(endpoint, given, length)
+            return columns
+        columns = columns.repeated(spread.times)
+        columns.locs = self._source.urls.column_locs(endpoint, spread.columns(given), len(spread.codes))
+        return spread.linked(columns, columns.locs)[0]
 
     def _overlay(self, values: dict[str, Sequence[Any]], rows: Sequence[Any], hook: Hook) -> None:
         """Put what the batch function says over what the columns say."""

@@ -68,7 +68,8 @@ class UrlBuilder:
         self._adapter = adapter
         self._base = base
         self._url_defaults = _UrlDefaults(inject) if inject else None
-        self._adapter_root = f"{adapter.url_scheme}://{adapter.server_name}{adapter.script_name}"
+        self._host = base.origin.partition("://")[2]
+        self._adapter_root = f"{adapter.url_scheme}://{self._host}{adapter.script_name}"
         self._root = base.text + "/"
         self._plans: dict[tuple[str, Keys], _Plan | None] = {}
         self._reasons: dict[tuple[str, Keys], str] = {}
@@ -158,7 +159,7 @@ class UrlBuilder:
     def _proven_plan(self, endpoint: str, keys: Keys, rows: list[Values]) -> _Plan | None:
         """The compiled rule, or None: silently for what is not compiled, and with a line in the log if it is wrong."""
         try:
-            plan = _compiled(self._adapter, endpoint, keys, self._root)
+            plan = _compiled(self._adapter, endpoint, keys, self._root, self._host)
             fault = plan and self._fault(endpoint, plan, rows)
         except Exception as error:  # what Werkzeug keeps to itself may change
             plan, fault = None, _text(error)
@@ -280,8 +281,8 @@ class _Plan:
             yield rows[turn % len(rows)] | {c.key: c.samples[turn % len(c.samples)] for c in columns}
 
 
-def _compiled(adapter: MapAdapter, endpoint: str, keys: Keys, root: str) -> _Plan | None:
-    rule = _rule(adapter, endpoint, keys)
+def _compiled(adapter: MapAdapter, endpoint: str, keys: Keys, root: str, host: str) -> _Plan | None:
+    rule = _rule(adapter, endpoint, keys, host)
     if rule is None:
         return None
     query = [key for key in keys if key not in rule.arguments]
@@ -292,21 +293,21 @@ def _compiled(adapter: MapAdapter, endpoint: str, keys: Keys, root: str) -> _Pla
     return _Plan((root + constant, *parts)) if constant or not parts else _Plan(tuple(parts), root)
 
 
-def _rule(adapter: MapAdapter, endpoint: str, keys: Keys) -> Rule | None:
-    """The rule that Werkzeug takes for these keys whatever the values, if it is an ordinary one on this host."""
+def _rule(adapter: MapAdapter, endpoint: str, keys: Keys, host: str) -> Rule | None:
+    """The rule that Werkzeug takes for these keys whatever the values, if it is an ordinary one on *host*."""
     adapter.map.update()
     for rule in adapter.map._rules_by_endpoint.get(endpoint, ()):
         takes_method = rule.methods is None or adapter.default_method in rule.methods
         if takes_method and rule.arguments <= {*keys, *(rule.defaults or ())}:
             is_plain = not rule.defaults and not rule.websocket and all(type(key) is str for key in keys)
-            return rule if is_plain and _is_on_host(rule, adapter) else None
+            return rule if is_plain and _is_on_host(rule, adapter, host) else None
     return None
 
 
-def _is_on_host(rule: Rule, adapter: MapAdapter) -> bool:
+def _is_on_host(rule: Rule, adapter: MapAdapter, host: str) -> bool:
     domain = rule._trace[: rule._trace.index((False, "|"))]
     is_fixed = not any(is_variable for is_variable, _ in domain)
-    return is_fixed and adapter.get_host("".join(text for _, text in domain)) == adapter.server_name
+    return is_fixed and adapter.get_host("".join(text for _, text in domain)) == host
 
 
 def _path_parts(rule: Rule) -> Iterator[str | _Column]:

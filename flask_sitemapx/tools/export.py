@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigurationError
+from ..serving import stylesheet
 from ..snapshots.compression import decompressed
 from ..snapshots.shards import BLOCK
 from ..snapshots.snapshot import Document, Snapshot
@@ -23,7 +24,9 @@ MANIFEST = ".sitemapx-export.json"
 ROBOTS = "robots.txt"
 FORMAT = 1
 # The only names that are ever written or removed: none leads out of the directory.
-_OURS = re.compile(r"sitemap(?:-[a-z0-9-]+-[1-9][0-9]*)?\.xml(?:\.gz)?|sitemap-[a-z0-9-]+\.atom|robots\.txt", re.ASCII)
+_OURS = re.compile(
+    r"sitemap(?:-[a-z0-9-]+-[1-9][0-9]*)?\.xml(?:\.gz)?|sitemap-[a-z0-9-]+\.atom|sitemap\.css|robots\.txt", re.ASCII
+)
 _TEMPORARY = re.compile(r"\.sitemapx-[0-9a-f]{16}\.tmp", re.ASCII)
 
 
@@ -39,6 +42,8 @@ def export(
     snapshot: Snapshot, directory: Path, blob: Callable[[str], bytes], *, robots: bytes | None = None
 ) -> Exported:
     """Make *directory* hold the documents of *snapshot*, each also as gzip file, and *robots* as robots.txt.
+
+    The stylesheet that they name is put beside them if it is ours.
 
     *blob* gives the stored bytes under a hash. Each file is written beside its place and then put there, shards
     first and ``sitemap.xml`` last, so that a server never finds half a file or an index of files that are not there.
@@ -85,6 +90,8 @@ class _File:
 
 def _files(snapshot: Snapshot, blob: Callable[[str], bytes]) -> Iterator[_File]:
     """All files in the order in which they may appear."""
+    if snapshot.document is not None and _is_in_our_style(snapshot.document, blob):
+        yield _style()
     for name, section in snapshot.sections.items():
         # Those that were cut anew stay for SITEMAP_GRACE, as the application answers them, too.
         retired = (shard for shard, until in section.retired if until > snapshot.built_at)
@@ -97,6 +104,16 @@ def _files(snapshot: Snapshot, blob: Callable[[str], bytes]) -> Iterator[_File]:
         yield from _forms(f"sitemap-index-{index.number}.xml", index.document, blob)
     if snapshot.document is not None:
         yield from _forms("sitemap.xml", snapshot.document, blob)
+
+
+def _is_in_our_style(document: Document, blob: Callable[[str], bytes]) -> bool:
+    head = next(iter(decompressed(_pieces(document, blob), 1024)))
+    return f' href="{stylesheet.NAME}'.encode() in head.partition(b"?>")[2].partition(b"?>")[0]
+
+
+def _style() -> _File:
+    text = stylesheet.STYLESHEET.encode()
+    return _File(stylesheet.NAME, hashlib.sha256(text).hexdigest(), len(text), None, lambda: (text,))
 
 
 def _forms(name: str, document: Document, blob: Callable[[str], bytes]) -> Iterator[_File]:
