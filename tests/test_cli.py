@@ -589,16 +589,16 @@ def test_robots_says_that_it_is_not_served_below_a_mount_point(store):
 def test_export_writes_the_set_and_counts(shop, tmp_path):
     result = shop.run("export", str(tmp_path / "out"))
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{tmp_path}/out: 2 URLs; files: 4 written, 0 unchanged, 0 removed\n"
+    assert result.stdout == f"{tmp_path}/out: 2 URLs; files: 5 written, 0 unchanged, 0 removed\n"
     assert (tmp_path / "out" / "sitemap.xml").read_bytes() == shop.app.test_client().get("/sitemap.xml").data
-    assert "0 written, 4 unchanged, 0 removed" in shop.run("export", str(tmp_path / "out")).stdout
+    assert "0 written, 5 unchanged, 0 removed" in shop.run("export", str(tmp_path / "out")).stdout
 
 
 def test_export_uses_a_fresh_set_and_builds_one_that_is_not(shop, tmp_path):
     shop.run("build")
     shop.entries = ["/three"]
     told = shop.json("export", str(tmp_path / "out"))
-    assert (told["built"], told["count"], len(told["written"]), told["removed"]) == (False, 2, 4, [])
+    assert (told["built"], told["count"], len(told["written"]), told["removed"]) == (False, 2, 5, [])
     shop.sitemap.touch("pages", shop.app)
     told = shop.json("export", str(tmp_path / "out"))
     assert (told["built"], told["count"], told["directory"]) == (True, 1, str(tmp_path / "out"))

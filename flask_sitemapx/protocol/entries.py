@@ -77,8 +77,8 @@ class UrlEntry:
         self.changefreq = changefreq
         self.priority = priority
         if alternates or images or videos or news or elements or languages:
-            given = (alternates, images, videos, news, elements, languages)
-            self.extras = {name: value for name, value in zip(EXTRAS, given, strict=True) if value}
+            given = zip(EXTRAS, (alternates, images, videos, news, elements, languages), strict=True)
+            self.extras = {name: value for name, value in given if value}
         else:
             self.extras = NO_EXTRAS
 

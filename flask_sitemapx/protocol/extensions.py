@@ -14,7 +14,7 @@ from .locs import BaseUrl
 from .media import News, Video, news_element, news_expires_at, publication_dates, video_element
 
 MAX_IMAGES = 1_000  # Google, "Image sitemaps": <image:image> elements in a <url>
-COMPARED = 10_000
+COMPARED = 5_000
 """Entries whose alternates are compared with each other: what is kept of them does not grow with the site."""
 
 Refused = Callable[[InvalidEntry, object], None]
@@ -40,7 +40,8 @@ class Extensions:
                 texts, used = write(self, locs, extras[name])
                 columns.append(texts)
                 namespaces |= used
-        return ["".join(texts) for texts in zip(*columns, strict=True)], tuple(sorted(namespaces))
+        texts = columns[0] if len(columns) == 1 else list(map("".join, zip(*columns, strict=True)))
+        return texts, tuple(sorted(namespaces))
 
     def finish(self) -> None:
         """Report what shows only when all entries are known."""
@@ -49,24 +50,28 @@ class Extensions:
     # One column each
 
     def _alternates(self, locs: Sequence[str], column: Sequence[Any]) -> tuple[list[str], set[Namespace]]:
-        given = [self._pairs(loc, value) for loc, value in zip(locs, column, strict=True)]
-        links = self._linked("alternate", locs, [[href for _, href in pairs] for pairs in given])
+        # A mapping that several entries share is looked at once.
+        distinct = {id(value): (loc, value) for loc, value in zip(locs, column, strict=True) if value is not None}
+        owners = [loc for loc, _ in distinct.values()]
+        given = [self._named(loc, value) for loc, value in distinct.values()]
+        links = self._linked("alternate", owners, [hrefs for _, hrefs in given])
+        codes = [codes for codes, _ in given]
+        sets = dict(zip(distinct, map(self._set, owners, codes, links), strict=True))
         texts = [
-            self._set(loc, [(code, link) for (code, _), link in zip(pairs, linked, strict=True) if link])
-            for loc, pairs, linked in zip(locs, given, links, strict=True)
+            "" if value is None else self._own(loc, *sets[id(value)]) for loc, value in zip(locs, column, strict=True)
         ]
         return texts, _used("xhtml", texts)
 
-    def _pairs(self, loc: str, value: Any) -> Sequence[tuple[str, object]]:
-        if value is None:
-            return ()
-        if not isinstance(value, Mapping):
+    def _named(self, loc: str, value: Any) -> tuple[Sequence[str], Sequence[object]]:
+        """The codes of alternates, and where these are."""
+        if type(value) is not dict and not isinstance(value, Mapping):
             self._refuse("alternates", value, "alternates are a mapping from language to path or URL", loc)
-            return ()
+            return (), ()
         try:
-            return [(hreflang(code), href) for code, href in value.items()]
+            return list(map(hreflang, value)), list(value.values())
         except InvalidEntry:
-            return [*self._good_pairs(loc, value)]
+            good = [*self._good_pairs(loc, value)]
+            return [code for code, _ in good], [href for _, href in good]
 
     def _good_pairs(self, loc: str, value: Mapping[Any, Any]) -> Iterator[tuple[str, object]]:
         for code, href in value.items():
@@ -75,36 +80,40 @@ class Extensions:
             except InvalidEntry as error:
                 self._refused(error, loc)
 
-    def _set(self, loc: str, pairs: Sequence[tuple[str, str]]) -> str:
-        """The links of *loc* to each of *pairs*, of which it is one."""
-        if not pairs:
+    def _set(self, loc: str, codes: Sequence[str], links: Sequence[str | None]) -> tuple[str, frozenset[str]]:
+        """The links to all versions of a page as text, and what they lead to."""
+        pairs = [(code, link) for code, link in zip(codes, links, strict=True) if link]
+        if len(set(codes)) < len(codes):
+            self._refuse("alternate-twice", codes, "each language is named once", loc)
+            pairs = []
+        text = "".join([f'<xhtml:link rel="alternate" hreflang="{code}" href="{link}"/>' for code, link in pairs])
+        return text, frozenset([link for _, link in pairs])
+
+    def _own(self, loc: str, text: str, links: frozenset[str]) -> str:
+        """The links of the page at *loc*, which is one of those that they lead to."""
+        if not text:
             return ""
-        links = [link for _, link in pairs]
         if loc not in links:
             # Google, "Localized versions": each version lists itself as well as all others
-            self._refuse("alternate-self", links, "the alternates of a page include the page itself", loc)
+            self._refuse("alternate-self", sorted(links), "the alternates of a page include the page itself", loc)
             return ""
-        if len({code for code, _ in pairs}) < len(pairs):
-            self._refuse("alternate-twice", [code for code, _ in pairs], "each language is named once", loc)
-            return ""
-        text = "".join([f'<xhtml:link rel="alternate" hreflang="{code}" href="{link}"/>' for code, link in pairs])
-        self._returns.add(loc, links, text)
+        self._returns.add(loc, links)
         return text
 
     def _images(self, locs: Sequence[str], column: Sequence[Any]) -> tuple[list[str], set[Namespace]]:
-        given = [self._members(loc, value, "images", str) for loc, value in zip(locs, column, strict=True)]
+        given = [
+            () if value is None else value if type(value) is list and len(value) == 1 else self._some(loc, value)
+            for loc, value in zip(locs, column, strict=True)
+        ]
         texts = [
             "".join([f"<image:image><image:loc>{link}</image:loc></image:image>" for link in links if link])
-            for links in self._linked(
-                "image", locs, [self._some(loc, one) for loc, one in zip(locs, given, strict=True)]
-            )
+            for links in self._linked("image", locs, given)
         ]
         return texts, _used("image", texts)
 
-    def _some(self, loc: str, images: Sequence[str]) -> Sequence[str]:
-        """Each of *images* once, and not more than are read."""
-        if len(images) > 1:
-            images = [*dict.fromkeys(images)]
+    def _some(self, loc: str, value: Any) -> Sequence[str]:
+        """Each of the images *value* once, and not more than are read."""
+        images = [*dict.fromkeys(self._members(loc, value, "images", str))]
         if len(images) > MAX_IMAGES:
             self._refuse("images-count", len(images), f"a page has at most {MAX_IMAGES} images", loc)
         return images[:MAX_IMAGES]
@@ -214,23 +223,29 @@ class Returns:
 
     def __init__(self, refused: Refused) -> None:
         self._refused = refused
-        self._sets: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._links: dict[str, frozenset[str]] = {}
 
-    def add(self, loc: str, links: Sequence[str], text: str) -> None:
-        """Note that the page at *loc* has these *links*, which are written as *text*."""
-        self._sets[loc] = hash(text), tuple(links)
-        if len(self._sets) >= COMPARED:
+    def add(self, loc: str, links: frozenset[str]) -> None:
+        """Note that the page at *loc* names those at *links*."""
+        self._links[loc] = links
+        if len(self._links) >= COMPARED:
             self.finish()
 
     def finish(self) -> None:
         """Report the pages noted so far that do not link back, and forget them all."""
-        for loc, (text, links) in self._sets.items():
+        known = self._links
+        for links in {id(links): links for links in known.values()}.values():
             for link in links:
-                other = self._sets.get(link)
-                if other is not None and other[0] != text and loc not in other[1]:
-                    explanation = f"the page does not name {loc} as an alternate, which names it"
-                    self._refused(InvalidEntry("alternate-return", link, explanation), link)
-        self._sets.clear()
+                other = known.get(link, links)
+                if other is not links and other != links:
+                    self._report(link, other, links)
+        known.clear()
+
+    def _report(self, link: str, other: frozenset[str], links: frozenset[str]) -> None:
+        """Report each page of those with *links* that the page at *link* does not have among its *other* links."""
+        for loc in [loc for loc, own in self._links.items() if own is links and loc not in other]:
+            explanation = f"the page does not name {loc} as an alternate, which names it"
+            self._refused(InvalidEntry("alternate-return", link, explanation), link)
 
 
 def _used(prefix: str, texts: Iterable[str]) -> set[Namespace]:

@@ -174,7 +174,7 @@ class Publisher:
         coding = accepted_coding(environ.get("HTTP_ACCEPT_ENCODING"))
         if coding is None:
             return _not_acceptable()
-        return respond(environ, stylesheet(environ.get("QUERY_STRING", ""), coding, self._headers))
+        return respond(environ, stylesheet(coding))
 
     # Sitemaps
 

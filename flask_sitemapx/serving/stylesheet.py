@@ -6,7 +6,7 @@ import gzip
 from functools import lru_cache
 from hashlib import sha256
 
-from .representation import VARY, Headers, Representation
+from .representation import VARY, Representation
 
 STYLESHEET = """\
 /* An XML sitemap, as people see it. Names alone tell its elements apart, whatever their namespace. */
@@ -118,28 +118,23 @@ live::before { content: "live"; }
   url, sitemap { content-visibility: visible; break-inside: avoid; }
 }
 """
-VERSION = sha256(STYLESHEET.encode()).hexdigest()[:8]
 NAME = "sitemap.css"
 _TYPE = "text/css; charset=utf-8"
-_FOR_EVER = [("Cache-Control", "public, max-age=31536000, immutable")]  # RFC 8246
+# A week, and no version in the address: documents name it, and another stylesheet does not make them other documents.
+_CACHING = ("Cache-Control", "public, max-age=604800, stale-while-revalidate=604800")
 
 
-def stylesheet(query: str, coding: str, headers: Headers) -> Representation:
-    """What is sent in *coding*: with *headers*, or to be kept for ever if the *query* string names this version."""
-    body = _body(coding)
-    caching = _FOR_EVER if query == f"v={VERSION}" else headers
+@lru_cache(maxsize=2)
+def stylesheet(coding: str) -> Representation:
+    """What is sent in *coding*."""
+    body = STYLESHEET.encode()
+    if coding == "gzip":
+        body = gzip.compress(body, mtime=0)  # two workers must send the same bytes
     return Representation(
         _TYPE,
         sha256(body).hexdigest()[:32],
         lambda: (body,),
         len(body),
         coding if coding == "gzip" else None,
-        headers=[VARY, *caching],
+        headers=[VARY, _CACHING],
     )
-
-
-@lru_cache(maxsize=2)
-def _body(coding: str) -> bytes:
-    plain = STYLESHEET.encode()
-    # mtime=0: two workers must send the same bytes
-    return gzip.compress(plain, mtime=0) if coding == "gzip" else plain

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import InvalidEntry
 from ..protocol.entries import EXTRAS, NO_EXTRAS, Columns, UrlEntry, known_extras
+from ..protocol.media import News
 from .awaiting import Awaiting
 from .defaults import NO_DEFAULTS, Defaults
 from .languages import LANGUAGES, Languages, Spread
@@ -19,6 +20,8 @@ BATCH = 512
 """Entries that are checked and rendered at a time; 64 to 2,048 cost the same."""
 _PLAIN = frozenset((NoneType, str, date, datetime, int, float))
 """Types of values that are neither called nor awaited, so that one look at most columns does."""
+_STATED = _PLAIN | {dict, list, tuple, News}
+"""The same of extras."""
 _EXTRAS = frozenset(EXTRAS)
 
 
@@ -150,7 +153,7 @@ class Items:
         for name in extras.keys() | defaults.keys():
             default = defaults.get(name)
             column = [default if value is None else value for value in extras.get(name, [None] * len(rows))]
-            filled[name] = self._answered(column, rows)
+            filled[name] = column if _STATED.issuperset(map(type, column)) else self._answered(column, rows)
         return filled
 
     def _of_view(self, endpoint: str) -> Defaults:
@@ -185,7 +188,7 @@ class Items:
 
 def _extras(given: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The extras of entries that state *given*, by column."""
-    return {name: [one.get(name) for one in given] for name in EXTRAS if any(name in one for one in given)}
+    return {name: [one.get(name) for one in given] for name in _EXTRAS & set().union(*given)}
 
 
 class _Located:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import unescape
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ConfigurationError, InvalidEntry
 from ..protocol.entries import Columns, repeated
@@ -32,11 +32,13 @@ class Languages:
         expects: Callable[[str], bool] = lambda endpoint: False,
         bases: Mapping[str, BaseUrl] | None = None,
     ) -> None:
-        self.codes = tuple(codes)
+        self.codes = tuple(bases or codes)
         self.argument = argument
         self.expects = expects
         self._base = base
         self._bases = dict(bases or {})
+        self._names = {code: _code(code) for code in self.codes}
+        self._default = next(iter(self._names.values()), None)
 
     @property
     def signature(self) -> str:
@@ -48,7 +50,7 @@ class Languages:
 
         *given* says of each row whether it has a language already, *wanted* which languages it has, or None for all.
         """
-        if not self.codes or not self.expects(endpoint) or all(given):
+        if self._bases or not self.expects(endpoint) or all(given):
             return None
         known = wanted or [None] * len(given)
         return Spread(self, [(None,) if has else self._of(one) for has, one in zip(given, known, strict=True)])
@@ -63,12 +65,23 @@ class Languages:
         columns.extras = extras
         return columns
 
-    def alternates(self, codes: Sequence[str | None], locs: Sequence[str | InvalidEntry]) -> Mapping[str, str] | None:
-        """The same page at *locs*, in the languages *codes*; None if it has one only."""
-        found = {
-            code: href for code, loc in zip(codes, locs, strict=True) if code and (href := self._href(loc)) is not None
-        }
-        return self._with_default(found) if len(found) > 1 else None
+    def alternates(self, codes: Sequence[str | None], hrefs: Sequence[str | None]) -> Mapping[str, str] | None:
+        """The same page at *hrefs*, in the languages *codes*, as search engines read them; None if it has one only."""
+        names = self._names
+        found = {names[code]: href for code, href in zip(codes, hrefs, strict=True) if code and href is not None}
+        if len(found) < 2:
+            return None
+        if self._default in found:  # who knows no language is sent to the default one
+            found[X_DEFAULT] = found[self._default]
+        return found
+
+    def hrefs(self, locs: Sequence[str | InvalidEntry]) -> list[str | None]:
+        """Where each of *locs* is: a path on this site, a URL on another one, or None if it has none."""
+        start = len(self._base.text)
+        if set(map(type, locs)) == {str}:
+            paths = [loc[start:] for loc in cast("Sequence[str]", locs)]
+            return list(map(unescape, paths)) if any("&" in path for path in paths) else [*paths]
+        return [self._href(loc, start) for loc in locs]
 
     def _of(self, wanted: Any) -> tuple[str, ...]:
         """The languages of a row, in the order of all."""
@@ -77,11 +90,11 @@ class Languages:
         asked = {wanted} if isinstance(wanted, str) else set(wanted)
         return tuple(code for code in self.codes if code in asked)
 
-    def _href(self, loc: str | InvalidEntry) -> str | None:
+    def _href(self, loc: str | InvalidEntry, start: int) -> str | None:
         if isinstance(loc, InvalidEntry):
             # A page on another host is no entry of this site, but the same page all the same.
             return str(loc.value) if loc.rule == "loc-host" else None
-        return unescape(loc).removeprefix(self._base.text)
+        return unescape(loc)[start:]
 
     def _below_bases(self, loc: str | InvalidEntry, wanted: Any) -> Mapping[str, str] | None:
         if isinstance(loc, InvalidEntry):
@@ -90,20 +103,9 @@ class Languages:
         path = path if path.startswith("/") else path.removeprefix(self._base.text)
         if not path.startswith("/"):
             return None
-        asked = None if wanted is None else {wanted} if isinstance(wanted, str) else set(wanted)
-        found = {
-            code: path if base == self._base else f"{base.text}{path}"
-            for code, base in self._bases.items()
-            if asked is None or code in asked
-        }
-        return self._with_default(found) if len(found) > 1 else None
-
-    def _with_default(self, found: Mapping[str, str]) -> dict[str, str]:
-        """*found* by the codes that search engines read; who knows no language is sent to the default one."""
-        alternates = {_code(code): href for code, href in found.items()}
-        if (default := next(iter(self._bases or self.codes))) in found:
-            alternates[X_DEFAULT] = found[default]
-        return alternates
+        codes = self._of(wanted)
+        bases = [self._bases[code] for code in codes]
+        return self.alternates(codes, [path if base == self._base else f"{base.text}{path}" for base in bases])
 
 
 def check_languages(languages: Sequence[str] | Mapping[str, str]) -> None:
@@ -153,9 +155,10 @@ class Spread:
     def _alternates(self, locs: Sequence[str | InvalidEntry]) -> list[Any]:
         """For each of *locs* its alternates, shared by those of one row."""
         alternates: list[Any] = []
+        hrefs = self._languages.hrefs(locs)
         at = 0
         for some in self._sets:
-            shared = self._languages.alternates(some, locs[at : at + len(some)])
+            shared = self._languages.alternates(some, hrefs[at : at + len(some)])
             alternates += [shared] * len(some)
             at += len(some)
         return alternates

@@ -77,7 +77,7 @@ class Routes:
     ) -> None:
         self._adapter = adapter
         self._languages = languages
-        self._argument = languages.argument if languages and languages.codes else None
+        self._argument = languages.argument if languages else None
         self._mark = mark
         self._has_view = has_view
         self._own = own
