@@ -28,8 +28,9 @@ LANGUAGES = ("en", "de", "fr")
 BASE = BaseUrl.parse(workload.ORIGIN)
 WHEN = datetime(2026, 11, 30, 8, tzinfo=UTC)
 
-ABOUT = """CPU of an entry from its item to the stored document, checked and compressed by {codec}. The pages of a site in
-three languages, {what}: without anything else, and with an alternate for each and an image elsewhere."""
+ABOUT = """CPU of an entry from its item to the stored document, checked and compressed by {codec}.
+The pages of a site in three languages, {what}: plain, and with an alternate for each language
+and an image elsewhere."""
 
 
 def tables(effort: Effort) -> Iterator[Table]:

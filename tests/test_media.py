@@ -27,7 +27,9 @@ from flask_sitemapx.protocol.media import (
 
 BASE = BaseUrl.parse("https://example.com")
 PAGE = "https://example.com/cats"
+OURS = Path(__file__).parent / "schema" / "sitemap.xsd"
 OFFICIAL = Path(__file__).parents[2] / "shared" / "xsd" / "all.xsd"
+SCHEMAS = [etree.XMLSchema(etree.parse(path)) for path in (OURS, OFFICIAL) if path.exists()]
 NAMES = {prefix: namespace.uri for prefix, namespace in KNOWN.items()}
 VIDEO = Video(
     thumbnail_loc="/thumb.jpg",
@@ -63,8 +65,8 @@ def raised(error: InvalidEntry) -> None:
 def parsed(element: str) -> Any:
     frame = URLSET.declaring(KNOWN.values())
     tree = etree.fromstring(frame.head + f"<url><loc>{PAGE}</loc>{element}</url>".encode() + frame.tail)
-    if OFFICIAL.exists():
-        etree.XMLSchema(etree.parse(OFFICIAL)).assertValid(tree)
+    for schema in SCHEMAS:
+        schema.assertValid(tree)
     return tree[0][1]
 
 
@@ -95,6 +97,24 @@ def test_a_video_says_all_that_it_is_given_in_the_order_of_the_schema():
     ]
     assert video(VIDEO).find("video:restriction", NAMES).get("relationship") == "allow"
     assert video(VIDEO).find("video:uploader", NAMES).get("info") == "https://example.com/users/tom"
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("<video:duration>120", "<video:duration>0"),
+        ("<video:live>no</video:live>", "<video:live>maybe</video:live>"),
+        ('relationship="allow"', ""),
+        ("<video:title>Cats", f"<video:title>{'Cats' * 30}"),
+    ],
+)
+def test_our_own_schema_knows_what_is_wrong(text, other):
+    element = video_element(VIDEO, PAGE, BASE.link, UTC, raised)
+    broken = element.replace(text, other)
+    frame = URLSET.declaring(KNOWN.values())
+    tree = etree.fromstring(frame.head + f"<url><loc>{PAGE}</loc>{broken}</url>".encode() + frame.tail)
+    assert broken != element
+    assert not SCHEMAS[0].validate(tree)
 
 
 def test_an_element_is_one_line_whatever_its_texts_hold():
