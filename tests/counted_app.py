@@ -1,8 +1,9 @@
-"""A Flask application for gunicorn, whose section writes down each time that it is pulled."""
+"""A Flask application for gunicorn, whose section writes down each time that it is pulled, and may be held up."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ sitemap = Sitemap(app)
 
 @sitemap.section("counted")
 def counted() -> Iterator[str]:
-    with Path(os.environ["COUNTED_PULLS"]).open("a") as file:
+    pulls = Path(os.environ["COUNTED_PULLS"])
+    with pulls.open("a") as file:
         file.write(f"{os.getpid()}\n")
+    while pulls.with_name("hold").exists():
+        time.sleep(0.01)
     yield from (f"/page/{number}" for number in range(100_000))

@@ -83,6 +83,20 @@ def test_a_section_may_be_a_coroutine_function_of_a_list(build):
     assert build.locs() == ["/", "/a", "/b"]
 
 
+def test_the_keys_of_a_section_and_their_entries_may_be_asynchronous(build):
+    async def months():
+        await asyncio.sleep(0)
+        yield "october"
+        yield "november", 1
+
+    @build.sitemap.section("news", shards=months)
+    async def news(month):
+        await asyncio.sleep(0)
+        yield f"/{month}"
+
+    assert build.locs() == ["/", "/october", "/november"]
+
+
 def test_a_section_may_be_a_coroutine_function_of_an_asynchronous_iterable(build):
     @build.sitemap.section("pages")
     async def pages():

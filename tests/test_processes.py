@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Self
 
@@ -144,6 +144,7 @@ def gunicorn(directory: Path, workers: int, store: str, name: str = "gunicorn") 
         "SITEMAP_STORE": store,
         "SITEMAP_BASE_URL": ORIGIN,
         "SITEMAP_BUILD_WAIT": "60",
+        "SITEMAP_LEASE": "1",
     }
     log = directory / f"{name}.log"
     options = ["--bind", "127.0.0.1:0", "--workers", workers, "--threads", 50, "--timeout", 120, "--error-logfile", log]
@@ -189,3 +190,29 @@ def test_two_cold_gunicorns_that_share_a_valkey_and_are_asked_200_times_at_once_
     assert {status for status, _ in given} == {200}
     assert len(set(given)) == 2
     assert len((tmp_path / "pulls").read_text().splitlines()) == 1
+
+
+def test_a_worker_that_is_killed_while_it_builds_is_followed_by_another(tmp_path):
+    (tmp_path / "hold").touch()
+    pulls = tmp_path / "pulls"
+    with gunicorn(tmp_path, 2, f"file:{tmp_path / 'store'}") as port, ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(status, port)
+        killed = int(until(lambda: pulls.exists() and pulls.read_text().strip()))
+        os.kill(killed, signal.SIGKILL)
+        (tmp_path / "hold").unlink()
+        assert status(port) == 200
+        assert asked.result() in (200, None)
+        _, other = map(int, pulls.read_text().split())
+        assert other != killed
+
+
+def status(port: int) -> int | None:
+    """The status of an answer; None if the connection was lost, as with a worker that was killed."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        connection.request("GET", "/sitemap.xml")
+        return connection.getresponse().status
+    except (ConnectionError, HTTPException):
+        return None
+    finally:
+        connection.close()
