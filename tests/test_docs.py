@@ -7,28 +7,39 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
+from click.testing import CliRunner
 from flask import Flask
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
+from werkzeug.test import Client
 
+from flask_sitemapx.service import create_app as create_service
+from flask_sitemapx.service.application import NAME
+from flask_sitemapx.service.commands import main
+from flask_sitemapx.service.configuration import configuration
 from flask_sitemapx.settings import settings_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(?:^<!-- (GET|flask) ([^\n]+) -->\n+)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARK = re.compile(r"^<!-- (?:GET|flask) ", re.MULTILINE)
+KINDS = "GET|flask|flask-sitemapx|file|piece"
+BLOCK = re.compile(rf"(?:^<!-- ({KINDS}) ([^\n]+) -->\n+)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(rf"^<!-- (?:{KINDS}) ", re.MULTILINE)
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 class Shown(NamedTuple):
     """What a page shows of the program that it has come to: the answer to a GET, or what a command prints.
 
-    The block stands below a comment: `<!-- GET /sitemap.xml -->`, or `<!-- flask sitemap routes -->`.
+    The block stands below a comment: `<!-- GET /sitemap.xml -->`, `<!-- flask sitemap routes -->`, or, of the service,
+    `<!-- flask-sitemapx build -->`. `<!-- file pages.csv -->` shows a file that is there from then on. Each block of
+    TOML is a `sitemap.toml`, or, as `<!-- piece sitemap.toml -->`, stands below the last one.
     """
 
     program: list[str]
+    files: dict[str, str]
     kind: str
     what: str
     text: str
@@ -48,16 +59,24 @@ def run(program: list[str], name: str) -> dict[str, Any]:
 
 def shown(page: Path) -> Iterator[Shown]:
     program: list[str] = []
+    files: dict[str, str] = {}
     for kind, what, language, text in BLOCK.findall(page.read_text()):
         if language == "python":
             program.append(text)
+        elif language == "toml":
+            files[NAME] = f"{files[NAME]}\n{text}" if kind == "piece" else text
+            yield Shown([*program], {**files}, "toml", NAME, text)
+        elif kind == "file":
+            files[what] = text
         elif kind:
-            yield Shown([*program], kind, what, text)
+            yield Shown([*program], {**files}, kind, what, text)
 
 
 def served(names: dict[str, Any], url: str) -> str:
-    app: Flask = names["app"]
-    answer = app.test_client().get(url)
+    app = names.get("app")
+    parts = urlsplit(url)
+    client = app.test_client() if app else Client(create_service())
+    answer = client.get(parts.path, base_url=f"{parts.scheme}://{parts.netloc}" if parts.netloc else None)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -65,6 +84,18 @@ def served(names: dict[str, Any], url: str) -> str:
 def printed(names: dict[str, Any], arguments: str) -> str:
     app: Flask = names["app"]
     return app.test_cli_runner().invoke(args=shlex.split(arguments)).stdout
+
+
+def printed_by_service(arguments: str) -> str:
+    return CliRunner().invoke(main, shlex.split(arguments)).output
+
+
+def check_toml(text: str) -> None:
+    """Any variable is there, and so is a base URL."""
+    environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "sqlite:///documented.db")
+    configuration(
+        text, Path(NAME), environ if "[site." in text else environ | {"SITEMAP_BASE_URL": "https://a.example"}
+    )
 
 
 def pattern(text: str) -> str:
@@ -75,6 +106,7 @@ def pattern(text: str) -> str:
 @pytest.fixture(autouse=True)
 def in_a_directory_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SITEMAP_CONFIG", "")
     opened: list[Any] = []
 
     def note(connection: Any, record: Any) -> None:
@@ -100,13 +132,23 @@ def test_the_python_of_a_page_runs_and_its_tests_pass(page):
 )
 def test_what_a_page_shows_is_what_the_program_so_far_gives(example):
     names = run(example.program, "documented")
-    text = (served if example.kind == "GET" else printed)(names, example.what)
+    for name, content in example.files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(content)
+    if example.kind == "toml":
+        check_toml(example.files[NAME])
+        return
+    if example.kind == "flask-sitemapx":
+        text = printed_by_service(example.what)
+    else:
+        text = (served if example.kind == "GET" else printed)(names, example.what)
     assert re.fullmatch(pattern(example.text), text), text
 
 
 @each_page
 def test_each_mark_stands_before_what_it_shows(page):
-    assert len(MARK.findall(page.read_text())) == len(list(shown(page)))
+    marked = [kind for kind, _, _, _ in BLOCK.findall(page.read_text()) if kind]
+    assert len(MARK.findall(page.read_text())) == len(marked)
 
 
 def test_the_smallest_program_serves_what_the_readme_shows():

@@ -124,7 +124,7 @@ def test_the_middle_floors_know_no_flask(module):
 
 
 # Modules that are imported themselves when they are used, and are in the terms of an optional library.
-LATE = {"sources.statements": {"sqlalchemy"}}
+LATE = {"sources.statements": {"sqlalchemy"}, "service.sql_text": {"sqlalchemy"}}
 
 
 @each_module

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 
@@ -16,6 +17,14 @@ class Form:
 
     read: Callable[[Any], Any]
     schema: Mapping[str, Any]
+
+
+class InPart(ValueError):
+    """What is wrong with a part of a value: *path* leads to it, such as ``(2, "loc")``."""
+
+    def __init__(self, path: tuple[str | int, ...], text: str) -> None:
+        self.path = path
+        super().__init__(text)
 
 
 def option(form: Form, help: str, default: Any = MISSING) -> Any:
@@ -35,15 +44,36 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(one.strip() for one in value)
 
 
+def _one_or_more(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str | list) or not value:
+        raise ValueError("must be text, or a list of texts")
+    return (_text(value),) if isinstance(value, str) else _texts(value)
+
+
 def _switch(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number")
+    return value
+
+
+def _tables(value: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ValueError("must be a list of tables")
+    return tuple(value)
+
+
 TEXT = Form(_text, {"type": "string", "minLength": 1})
 TEXTS = Form(_texts, {"type": "array", "items": {"type": "string", "minLength": 1}})
+ONE_OR_MORE = Form(_one_or_more, {"anyOf": [TEXT.schema, {**TEXTS.schema, "minItems": 1}]})
 SWITCH = Form(_switch, {"type": "boolean"})
+NUMBER = Form(_number, {"type": "number"})
+TABLES = Form(_tables, {"type": "array", "items": {"type": "object"}})
 
 
 def whole_number(least: int, most: int | None = None) -> Form:
@@ -75,3 +105,15 @@ def one_of(*words: str) -> Form:
         return str(value)
 
     return Form(read, {"enum": list(words)})
+
+
+def options_table(cls: Any) -> str:
+    """The options of the dataclass *cls* as a Markdown table, for the documentation."""
+    rows = [f"| `{spec.name}` | {_default(spec.default)} | {spec.metadata['help']} |" for spec in fields(cls)]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _default(value: Any) -> str:
+    if value is MISSING:
+        return "needed"
+    return "" if value in (None, (), "") else f"`{json.dumps(value)}`"

@@ -34,5 +34,5 @@ class Kind(Protocol):
     """A section of the file. A new kind is one frozen dataclass of `option` fields with this method."""
 
     def sources(self, place: Place) -> Sequence[Source]:
-        """Its sources, asked for at each build; nothing is read before they are planned."""
+        """Its one source, under the section's name, asked for at each build; nothing is read before it is planned."""
         ...
