@@ -31,7 +31,7 @@ class Changes:
     @property
     def is_of_this_key(self) -> bool:
         """Whether the last plan was made for the key that the table has now."""
-        return self._memo is not None and self._memo["key"] == self._rows.statements.key_signature
+        return self._memo is not None and self._memo.get("key") == self._rows.statements.key_signature
 
     def memo(self) -> str:
         """What the next plan wants to know: of which key this one is, the latest change, and when that was asked."""

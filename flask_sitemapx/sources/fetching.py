@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from html import unescape
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, responses
 from io import BufferedReader, RawIOBase
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from tempfile import SpooledTemporaryFile
@@ -68,6 +68,14 @@ class Target(NamedTuple):
     @property
     def url(self) -> str:
         return self.origin + self.path
+
+
+def joined(url: str, reference: str) -> str:
+    """Where *reference* leads to in the document at *url*; itself if that cannot be told."""
+    try:
+        return urljoin(url, reference)
+    except ValueError:
+        return reference
 
 
 _ANY = BaseUrl("http://any.invalid")  # whose links are of any host
@@ -143,13 +151,15 @@ class Fetcher:
             try:
                 with self._response(target, validators, deadline) as response:
                     if response.status in _REDIRECTS and (location := response.headers["Location"]):
-                        url = urljoin(target.url, location).partition("#")[0]
+                        url = joined(target.url, location).partition("#")[0]
                         continue
                     return self._received(response, validators)
             except TimeoutError:
                 raise FetchFailed(f"it takes longer than {self._timeout:g} seconds", is_silent=True) from None
-            except (OSError, HTTPException) as error:
-                raise FetchFailed(f"{type(error).__name__}: {error}", isinstance(error, OSError)) from error
+            except OSError as error:
+                raise FetchFailed(f"{type(error).__name__}: {error}", is_silent=True) from error
+            except HTTPException as error:  # whose text is the server's, of any length
+                raise FetchFailed(f"it is not answered in HTTP: {type(error).__name__}") from error
         raise FetchFailed(f"it redirects more than {MAX_REDIRECTS} times")
 
     @contextmanager
@@ -167,7 +177,7 @@ class Fetcher:
         if response.status == 304 and validators is not None:
             return None
         if response.status != 200:
-            raise FetchFailed(f"it answers {response.status} {response.reason[:40]}".rstrip())
+            raise FetchFailed(f"it answers {response.status} {responses.get(response.status, '')}".rstrip())
         file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
         try:
             digest = self._copied(response, file)
@@ -253,10 +263,10 @@ def is_public(address: str) -> bool:
             found = IPv4Address(int(found) & 0xFFFF_FFFF)
         elif found.ipv4_mapped is not None:
             found = found.ipv4_mapped
-        # 6to4 and Teredo lead through somebody's relay to an address that nobody has checked.
-        elif found not in _UNICAST or found.sixtofour or found.teredo:
+        # 6to4 leads on to an address of IPv4; only newer Pythons know that it is not global.
+        elif found not in _UNICAST or found.sixtofour:
             return False
-    return found.is_global and not found.is_multicast and not found.is_reserved
+    return found.is_global and not found.is_multicast
 
 
 def _places_of_url(url: str) -> list[tuple[str, int]]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from ..errors import InvalidEntry, Unreadable
 from ..protocol.entries import Columns
 from ..protocol.locs import BaseUrl
 from ..protocol.reader import ChildSitemap, Problem, SitemapReader
-from .fetching import Fetched, Fetcher, FetchFailed, Target, Validators
+from .fetching import Fetched, Fetcher, FetchFailed, Target, Validators, joined
 from .parts import Known, Part, Past, Plan
 from .remote_entries import Moves, below, columns_of, problems_of
 
@@ -26,6 +26,8 @@ SETTLED = 2 * 86_400.0
 day only, in any time zone, and clocks differ."""
 SILENCE = 3
 """How often in a row a host may not answer before it is not asked any more in the same build."""
+PATIENCE = 1_800.0
+"""Seconds that all sitemaps of a section may take in one build."""
 REPORT = ""
 """The key of the part that has no entries, and tells which sitemaps could not be had."""
 
@@ -47,9 +49,11 @@ class RemoteSource:
         fetcher: Fetcher,
         replace: Sequence[str] = (),
         at: str = "/",
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.fetcher = fetcher
+        self.monotonic = monotonic
         self.moved = Moves(replace, at)
         self._urls = urls
         self._replace = replace
@@ -62,8 +66,8 @@ class RemoteSource:
         """A part for each sitemap, asked for as it is come to; the roots are asked for now."""
         visit = _Visit(self, past)
         roots = [visit.root(url) for url in self._urls]
-        if not any(root.children for root in roots) and (failed := [root for root in roots if root.failure]):
-            raise FetchFailed(f"{shown_address(failed[0].url)}: {failed[0].failure}")
+        if all(root.failure is not None and not root.children for root in roots):
+            raise FetchFailed(f"{_shown(roots[0].url)}: {roots[0].failure}")
         memo = {root.url: root.memo for root in roots if root.memo is not None}
         return Plan(visit.parts(roots), json.dumps({"rule": self.rule(), "roots": memo}))
 
@@ -76,7 +80,7 @@ class RemoteSource:
 
         An application behind a proxy lists its sitemaps under our name; they are beside the index all the same.
         """
-        url = urljoin(root, loc)
+        url = joined(root, loc)
         rest = below(url, self._ours)
         if rest is None or self.fetcher.allows(url):
             return url
@@ -129,7 +133,9 @@ class _Visit:
         self.past = past
         self.known = {part.key: part for part in past.parts}
         memo = json.loads(past.memo) if past.memo else {}
+        # Under another rule it may be one of another kind of section.
         self._memos: Mapping[str, Any] = memo["roots"] if memo.get("rule") == source.rule() else {}
+        self._end = source.monotonic() + PATIENCE
         self._silent: Counter[str] = Counter()
         self._failures: dict[str, tuple[str, FetchFailed]] = {}
 
@@ -206,13 +212,15 @@ class _Visit:
 
     def fetched(self, url: str, validators: Validators | None) -> Fetched | None:
         """What is at *url*, or None if it is what *validators* are of. Raises `FetchFailed`."""
-        host = urlsplit(url).netloc
+        host = Target.of(url).origin
         if self._silent[host] >= SILENCE:
             raise FetchFailed("its host did not answer before, and is not asked any more")
+        if self.source.monotonic() >= self._end:
+            raise FetchFailed("it is not asked for, since all before it took too long")
         try:
             fetched = self.source.fetcher.fetch(url, validators)
         except FetchFailed as failure:
-            self._silent[host] += failure.is_silent
+            self._silent[host] = self._silent[host] + 1 if failure.is_silent else 0
             raise
         self._silent[host] = 0
         return fetched
@@ -247,7 +255,8 @@ class _RemotePart:
         version = _Version.of(known.version)
         if not self._is_asked and not (version is not None and self._is_settled(version)):
             self._ask(version)
-        if self._failure is not None and known.count:
+        # What was fetched from a place that is no longer named is not kept.
+        if self._failure is not None and known.count and self._visit.source.fetcher.allows(self.url):
             self._visit.fail(self.url, self._failure, is_known=True)
             return True
         return self._fetched is None and self._failure is None
@@ -263,7 +272,7 @@ class _RemotePart:
         self._fetched.file.seek(0)
         problems: list[Problem] = []
         yield from columns_of(SitemapReader(self._fetched.file, report=problems.append), self._visit.source.moved)
-        if found := problems_of(problems, shown_address(self.url)):
+        if found := problems_of(problems, _shown(self.url)):
             yield Columns(found)
         fetched, now = self._fetched, self._visit.past.now
         self._read_version = _Version(fetched.validators, fetched.digest, self._lastmod, now)
@@ -321,10 +330,10 @@ class _Report:
 
 
 def _problem(rule: str, url: str, reason: str) -> InvalidEntry:
-    return InvalidEntry(rule, shown_address(url), "a sitemap could not be fetched", reason)
+    return InvalidEntry(rule, _shown(url), "a sitemap could not be fetched", reason)
 
 
-def shown_address(url: str) -> str:
+def _shown(url: str) -> str:
     """*url* without its query, in which there may be a key that nobody should read."""
     address, mark, _ = url.partition("?")
     return f"{address}{mark}…" if mark else address

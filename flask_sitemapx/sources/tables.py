@@ -31,7 +31,7 @@ Hook = Callable[[Sequence[Any]], Iterable[Mapping[str, Any] | None]]
 
 BATCH = 1_000
 """Rows that a batch function sees at a time."""
-FETCH = 250
+FETCH = 500
 """Rows that are fetched at a time without one. With those before still there, fewer than the 700 objects after which
 Python looks for garbage, which takes longer than all else."""
 FIRST = 25
