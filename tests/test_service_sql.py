@@ -414,3 +414,31 @@ def test_many_parts_are_looked_at_by_few_statements(shop):
     assert len(shop.build()) == 34
     shop.build()
     assert len(shop.statements) < 8
+
+
+@pytest.mark.parametrize(
+    ("images", "count"),
+    [("/a.jpg", 1), ('["/a.jpg", "https://cdn.example/b.jpg"]', 2), ("", 0), ("[broken", 0)],
+)
+def test_images_are_a_path_or_a_list_as_json(shop, images, count):
+    shop.execute(sa.text("ALTER TABLE products ADD COLUMN images TEXT"))
+    shop.insert(1)
+    shop.execute(sa.text("UPDATE products SET images = :images").bindparams(images=images))
+    shop.text = f'{TABLE}images = "images"\n'
+    (url,) = shop.listed()
+    assert url.count("<image:loc>") == count
+    assert (images == "[broken") == bool(shop.problems)
+
+
+def test_alternates_are_an_object_as_json(shop):
+    versions = {"en": "/p/p1", "de": "https://b.example/p/p1"}
+    column = sa.column("versions", sa.JSON)
+    shop.execute(sa.text("ALTER TABLE products ADD COLUMN versions JSON"))
+    shop.insert(1)
+    shop.execute(sa.update(sa.table("products", column)).values(versions=versions))
+    shop.text = f'{TABLE}alternates = "versions"\n'
+    (url,) = shop.listed()
+    assert re.findall('hreflang="(..)" href="(.*?)"', url) == [
+        ("en", "https://a.example/p/p1"),
+        ("de", "https://b.example/p/p1"),
+    ]

@@ -156,9 +156,7 @@ def test_a_build_in_the_background_that_finds_no_room_is_told_of_and_tried_again
         client.config_set("maxmemory", "1")
         shop.sections["read"] = [f"/new/{number}" for number in range(50)]
         assert paths(shop.get(READ).text) == [f"/read/{number}" for number in range(50)]
-        until(
-            lambda: shop.status["error"]
-        )  # no request waits for what follows a set only a little too old
+        until(lambda: shop.status["error"])  # no request waits for what follows a set only a little too old
         assert "maxmemory" in shop.status["error"]
         assert "maxmemory" in caplog.text
         client.config_set("maxmemory", "0")

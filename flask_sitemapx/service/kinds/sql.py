@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ...errors import InvalidEntry
 from ...protocol.locs import BaseUrl
-from ...sources.defaults import NO_DEFAULTS
+from ...sources.defaults import Defaults
 from ...sources.loc_template import LocTemplate
 from ...sources.parts import Part, Past, Plan, Source
 from ..options import ONE_OR_MORE, TEXT, Form, option
@@ -19,6 +20,8 @@ from .tabular import LOC
 
 COLUMNS = ("lastmod", "changefreq", "priority", "changed_since")
 """Options that each name a column, for what the table section calls by the same name."""
+EXTRAS = ("images", "alternates")
+"""Options that each name a column, for what an entry may state beyond sitemaps.org."""
 
 
 def _query(value: Any) -> str:
@@ -62,6 +65,15 @@ class SqlKind:
         None,
     )
 
+    images: str | None = option(
+        TEXT, "The column of the page's images: a path or URL, or a list of them, also as JSON.", None
+    )
+    alternates: str | None = option(
+        TEXT,
+        "The column of the page in all languages: an object from language to path or URL, also as JSON.",
+        None,
+    )
+
     def __post_init__(self) -> None:
         if (self.table is None) == (self.query is None):
             raise ValueError("give either a table or a query")
@@ -101,9 +113,23 @@ class SqlSource:
         template = LocTemplate(kind.loc)
         given = {f"values.{name}": name for name in template.columns}
         given |= {use: name for use in COLUMNS if (name := getattr(kind, use)) is not None}
+        extras = {use: name for use in EXTRAS if (name := getattr(kind, use)) is not None}
+        given |= {f"values.{name}": name for name in extras.values()}
+        defaults = Defaults(extras={use: partial(_stated, name) for use, name in extras.items()})
         text = SqlText(place.name, kind.key, given, kind.table, kind.query, kind.where)
-        table = Table(place.name, text.statements(engine), kind.loc, NO_DEFAULTS, engine)
+        table = Table(place.name, text.statements(engine), kind.loc, defaults, engine)
         return TableSource(table, place.settings.timezone, _TemplateUrls(template, place.base))
+
+
+def _stated(name: str, row: Any) -> Any:
+    """What *row* has in the column *name*; text that is JSON of a list or an object as that."""
+    value = row._mapping[name]
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value  # which the gate refuses, and tells of
+    return value or None
 
 
 class _TemplateUrls:
