@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from . import bigtable, build, extensions, first_byte, manifest, memory, routes, serve, urls
+from . import bigtable, build, extensions, first_byte, manifest, memory, routes, serve, service, urls
 from .environment import environment
 from .rounds import FULL, QUICK, Effort
 from .tables import Table
@@ -17,6 +17,7 @@ from .tables import Table
 BENCHMARKS: dict[str, Callable[[Effort], Iterable[Table]]] = {
     "build": build.tables,
     "serve": serve.tables,
+    "service": service.tables,
     "extensions": extensions.tables,
     "first_byte": first_byte.tables,
     "memory": memory.tables,

@@ -197,7 +197,7 @@ class Snapshot:
     def count(self) -> int:
         return sum(section.count for section in self.sections.values())
 
-    @property
+    @cached_property
     def failures(self) -> int:
         """How often in a row one of its sections failed."""
         return max((section.failures for section in self.sections.values()), default=0)
