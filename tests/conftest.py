@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -70,3 +71,21 @@ def postgresql_url(postgresql) -> Iterator[str]:
     yield postgresql.url(name)
     with psycopg.connect(host="127.0.0.1", port=postgresql.port, user="postgres", autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def closed_pools() -> Iterator[None]:
+    """Connections of SQLAlchemy's pools are closed after the test: SQLite's complain when they are collected."""
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
+    opened: list[Any] = []
+
+    def note(connection: Any, record: Any) -> None:
+        opened.append(connection)
+
+    event.listen(Pool, "connect", note)
+    yield
+    event.remove(Pool, "connect", note)
+    for connection in opened:
+        connection.close()

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 from flask import Flask
-from sqlalchemy import event
-from sqlalchemy.pool import Pool
 from werkzeug.test import Client
 
 from flask_sitemapx.service import create_app as create_service
@@ -104,19 +102,9 @@ def pattern(text: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def in_a_directory_of_its_own(tmp_path, monkeypatch):
+def in_a_directory_of_its_own(tmp_path, monkeypatch, closed_pools):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SITEMAP_CONFIG", "")
-    opened: list[Any] = []
-
-    def note(connection: Any, record: Any) -> None:
-        opened.append(connection)
-
-    event.listen(Pool, "connect", note)
-    yield
-    event.remove(Pool, "connect", note)
-    for connection in opened:
-        connection.close()  # or it complains when it is collected
 
 
 @each_page

@@ -27,6 +27,8 @@ from flask_sitemapx.sources.remote import PATIENCE, RemoteSource
 from tests.remote_server import RemoteServer, raw
 from tests.section_sources import NOW, Clock
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 SHOP = "https://shop.example"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
 URLSET = (

@@ -36,10 +36,14 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
         self._log = log
-        self.port = int(until(lambda: re.findall(r"Listening at: http://[\d.]+:(\d+)", self.log()))[0])
+        self.port = int(until(self._ports)[0])
 
     def log(self) -> str:
         return self._log.read_text()
+
+    def _ports(self) -> list[str]:
+        assert self.process.poll() is None, self.log()
+        return re.findall(r"Listening at: http://[\d.]+:(\d+)", self.log())
 
     def get(self, host: str, path: str = "/sitemap.xml") -> str:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)

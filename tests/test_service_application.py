@@ -9,6 +9,8 @@ from flask_sitemapx.errors import ConfigurationError
 from flask_sitemapx.service import application, create_app
 from flask_sitemapx.service.application import remember
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 PAGES = 'base_url = "https://{}.example"\n[sections.pages]\ntype = "urls"\nurls = ["/"]\n'
 
 

@@ -17,6 +17,8 @@ from flask_sitemapx.service.commands import main
 from flask_sitemapx.service.template import TEMPLATE
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 PAGES = 'type = "urls"\nurls = ["/", "/about"]\n'
 ONE = f'base_url = "https://a.example"\nstore = "file:sets"\n[sections.pages]\n{PAGES}'
 TWO = f'store = "file:sets"\n[sections.pages]\n{PAGES}[site."a.example"]\n[site."b.example"]\n'

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from flask_sitemapx.errors import ConfigurationError
 from flask_sitemapx.service.databases import Databases
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 
 def test_a_database_is_known_by_its_name_or_has_none(tmp_path):
     databases = Databases({"main": f"sqlite:///{tmp_path}/a.db"}, {"DATABASE_URL": f"sqlite:///{tmp_path}/b.db"})

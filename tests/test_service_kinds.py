@@ -13,6 +13,8 @@ from flask_sitemapx.errors import BuildFailed, ConfigurationError
 from flask_sitemapx.service.configuration import configuration
 from flask_sitemapx.service.sites import Sites
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 BASE = 'base_url = "https://a.example"\n'
 CODE = """
 from flask import Flask, g, url_for

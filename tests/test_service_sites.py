@@ -12,6 +12,8 @@ from flask_sitemapx.service.configuration import configuration
 from flask_sitemapx.service.sites import Sites
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 
 def sites(text: str, directory: Path = Path("/srv"), **environ: str) -> Sites:
     return Sites(configuration(text, directory / "sitemap.toml", environ), environ)

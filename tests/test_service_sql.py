@@ -19,6 +19,8 @@ from flask_sitemapx.service.sites import Sites
 from flask_sitemapx.snapshots.snapshot import Shard
 from flask_sitemapx.snapshots.sql_store import database_url
 
+pytestmark = pytest.mark.usefixtures("closed_pools")
+
 BASE = 'base_url = "https://a.example"\nindex = "always"\nmax_urls = 8\n'
 LONG_AGO = datetime(2024, 5, 6, 7, 8, 9)
 TABLE = 'table = "products"\nkey = "id"\nloc = "/p/{slug}"\nlastmod = "updated"\n'
