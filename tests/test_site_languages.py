@@ -113,6 +113,16 @@ def test_an_item_may_be_in_some_languages_only():
     assert len(found) == 1 + 2 + 3 + 1
 
 
+def test_an_item_in_no_language_of_the_site_is_counted():
+    app = site(SITEMAP_LANGUAGES=["en", "pt_BR"], SITEMAP_ON_ERROR="skip")
+    app.add_url_rule("/<lang_code>/<slug>", "article", view)
+    items = [("article", {"slug": code}, None, None, None, {"languages": [code]}) for code in ("pt-BR", "fr")]
+    sitemap = Sitemap(app)
+    sitemap.section("articles")(lambda: items)
+    assert [*entries(app)] == ["/pt_BR/pt-BR"]
+    assert sitemap.build().sections["articles"].problems["url-build"][0] == 1
+
+
 def test_an_entry_s_own_alternates_stay():
     app = site()
     app.add_url_rule("/<lang_code>/<slug>", "article", view)

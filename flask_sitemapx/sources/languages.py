@@ -52,8 +52,9 @@ class Languages:
         """
         if self._bases or not self.expects(endpoint) or all(given):
             return None
-        known = wanted or [None] * len(given)
-        return Spread(self, [(None,) if has else self._of(one) for has, one in zip(given, known, strict=True)])
+        rows = zip(given, wanted or [None] * len(given), strict=True)
+        # Without any language it is left to the URL builder to say that one is missing.
+        return Spread(self, [(None,) if has else self._of(one) or (None,) for has, one in rows])
 
     def linked(self, columns: Columns) -> Columns:
         """*columns* with the same paths below the base URLs of other languages, if there are such, as alternates."""
@@ -88,7 +89,7 @@ class Languages:
         if wanted is None:
             return self.codes
         asked = {wanted} if isinstance(wanted, str) else set(wanted)
-        return tuple(code for code in self.codes if code in asked)
+        return tuple(code for code, name in self._names.items() if code in asked or name in asked)
 
     def _href(self, loc: str | InvalidEntry, start: int) -> str | None:
         if isinstance(loc, InvalidEntry):
