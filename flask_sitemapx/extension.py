@@ -30,7 +30,7 @@ from .snapshots.snapshot import Snapshot
 from .sources.awaiting import awaited
 from .sources.defaults import NO_DEFAULTS, Defaults
 from .sources.judgement import WORDS, Judge
-from .sources.languages import Languages
+from .sources.languages import Languages, languages_of
 from .sources.parts import Source
 from .sources.registry import ROUTES, Mark, Registry, Section
 from .sources.routes import Explained, Routes
@@ -188,8 +188,7 @@ class FlaskApplication:
         """The languages of the site, if it has several."""
         argument, url_map = settings.language_argument, self._app.url_map
         if isinstance(settings.languages, Mapping):
-            bases = {code: BaseUrl.parse(url) for code, url in settings.languages.items()}
-            return Languages(base, bases=bases)
+            return languages_of(base, settings.languages)
         known = settings.languages
         if not known and any(argument in rule.arguments for rule in url_map.iter_rules()):
             known = self._translations()

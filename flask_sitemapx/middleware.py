@@ -17,6 +17,7 @@ from .protocol.locs import BaseUrl
 from .serving.publisher import ROBOTS_PATH
 from .settings import PREFIX, Settings
 from .snapshots.snapshot import Snapshot
+from .sources.languages import Languages, languages_of
 from .sources.parts import Source
 from .sources.registry import Registry, Section
 from .sources.sections import SectionSource
@@ -117,7 +118,8 @@ class PlainApplication:
         return [*self._registry.sections]
 
     def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]:
-        return [_source(section, settings) for section in self._registry.sections.values()]
+        languages = languages_of(base, settings.languages) if isinstance(settings.languages, dict) else None
+        return [_source(section, settings, languages) for section in self._registry.sections.values()]
 
     def scope(self, base: BaseUrl) -> AbstractContextManager[None]:
         return nullcontext()
@@ -141,12 +143,12 @@ class PlainApplication:
         return "There is nothing to list: no section has entries."
 
 
-def _source(section: Section | Table, settings: Settings) -> Source:
+def _source(section: Section | Table, settings: Settings, languages: Languages | None) -> Source:
     if isinstance(section, Section):
-        return SectionSource(section, endpoint=section.endpoint)
+        return SectionSource(section, endpoint=section.endpoint, languages=languages)
     from .sources.tables import TableSource
 
-    return TableSource(section, settings.timezone)
+    return TableSource(section, settings.timezone, languages=languages)
 
 
 def _is_served(wsgi_app: Any) -> bool:

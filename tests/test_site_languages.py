@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from flask import Flask, g
 from flask_babel import Babel
 from sqlalchemy.pool import StaticPool
+from werkzeug.test import Client
 
-from flask_sitemapx import Sitemap
+from flask_sitemapx import Registry, Sitemap, SitemapMiddleware
 from flask_sitemapx.errors import ConfigurationError
 
 BASE = "https://example.com"
@@ -174,6 +175,15 @@ def test_each_language_may_have_a_base_url_of_its_own():
     assert found["/about"] == {"en": "/about", "de": f"{bases['de']}/about", "x-default": "/about"}
     assert found["/path?a&amp;b"]["de"] == f"{bases['de']}/path?a&amp;b"
     assert found["/only"] == {}
+
+
+def test_a_middleware_has_languages_with_addresses_of_their_own():
+    registry = Registry()
+    registry.section("pages")(lambda: ["/about"])
+    bases = {"en": BASE, "de": "https://beispiel.example"}
+    middleware = SitemapMiddleware(lambda *_: [], registry, base_url=BASE, languages=bases, build_wait=60)
+    text = Client(middleware).get("/sitemap.xml").text
+    assert 'hreflang="de" href="https://beispiel.example/about"' in text
 
 
 def test_the_languages_of_flask_babel_are_taken(tmp_path):

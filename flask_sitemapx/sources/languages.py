@@ -109,6 +109,11 @@ class Languages:
         return self.alternates(codes, [path if base == self._base else f"{base.text}{path}" for base in bases])
 
 
+def languages_of(base: BaseUrl, addresses: Mapping[str, str]) -> Languages:
+    """The languages of a site at *base*, each with an address of its own."""
+    return Languages(base, bases={code: BaseUrl.parse(url) for code, url in addresses.items()})
+
+
 def check_languages(languages: Sequence[str] | Mapping[str, str]) -> None:
     """Raise `ConfigurationError` if the setting has what is no language, or no base URL of one."""
     for code in languages:
