@@ -8,6 +8,7 @@ from pathlib import Path
 from flask import Flask, Response
 
 from .database import close_connection
+from .languages import LANGUAGES
 from .listing import sitemap
 from .views import atlas
 
@@ -33,6 +34,7 @@ def create_app(data: str | os.PathLike[str] | None = None) -> Flask:
         SEND_FILE_MAX_AGE_DEFAULT=3600,
         SITEMAP_STORE=f"file:{folder / 'sitemap'}",
         SITEMAP_BASE_URL=base_url(),
+        SITEMAP_LANGUAGES=list(LANGUAGES),
     )
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.teardown_appcontext(close_connection)

@@ -7,24 +7,49 @@ from typing import Any
 
 from flask import Flask
 
-from flask_sitemapx import Sitemap
+from flask_sitemapx import Feed, Sitemap
 
 from . import database
+from .languages import DEFAULT
 
 sitemap = Sitemap()
 sitemap.robots(disallow=["/search"])
 
 
-@sitemap.section("blocks", lastmod=lambda: database.fact("dated"), version=lambda: database.fact("prepared_at"))
+@sitemap.section(
+    "blocks",
+    lastmod=lambda: database.fact("dated"),
+    version=lambda: database.fact("prepared_at"),
+    feed=Feed("Blocks of Unicode", author="Atlas of Unicode", where=lambda path: path.startswith("/block/")),
+)
 def blocks() -> Iterator[tuple[Any, ...]]:
     for block in database.every_block():
         yield "atlas.block", {"slug": block["slug"]}
 
 
-@sitemap.section("characters", version=database.edition)
+@sitemap.section("characters", version=database.edition, images=lambda values: f"/character/{values['code']}.svg")
 def characters() -> Iterator[tuple[Any, ...]]:
     for code, lastmod in database.every_character():
-        yield "atlas.character", {"code": f"U+{code:04X}"}, lastmod
+        yield "atlas.character", {"code": f"U+{code:04X}"}, lastmod, None, None, None if has_name(code) else IN_ENGLISH
+
+
+IN_ENGLISH = {"languages": DEFAULT}
+
+
+def has_name(code: int) -> bool:
+    """Whether a character has a name of its own; of ideographs and syllables that are called by a number, no page in
+    another language says more."""
+    return not any(first <= code <= last for first, last in _NUMBERED)
+
+
+_NUMBERED = (
+    (0x3400, 0x9FFF),  # CJK ideographs
+    (0xAC00, 0xD7A3),  # Hangul syllables
+    (0xF900, 0xFAD9),
+    (0x12000, 0x1467F),  # cuneiform, hieroglyphs
+    (0x17000, 0x18CFF),  # Tangut
+    (0x20000, 0x3FFFF),
+)
 
 
 def documents(status: dict[str, Any]) -> dict[str, list[str]]:

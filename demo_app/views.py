@@ -17,7 +17,7 @@ from flask import Blueprint, Flask, abort, current_app, redirect, render_templat
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from . import characters, database, listing
+from . import characters, database, languages, listing
 from .listing import sitemap
 
 atlas = Blueprint("atlas", __name__)
@@ -67,6 +67,12 @@ _CODE = re.compile(r"U\+([0-9A-F]{4,6})")
 _LOOSE_CODE = re.compile(r"(?:U\+|U)?0*([0-9A-F]{1,6})", re.IGNORECASE)
 
 
+atlas.url_value_preprocessor(languages.pull)
+atlas.url_defaults(languages.add)
+IN_ENGLISH = {"lang_code": languages.DEFAULT}
+IN_OTHERS = f"/<any({', '.join(code for code in languages.LANGUAGES if code != languages.DEFAULT)}):lang_code>"
+
+
 # Pages
 
 
@@ -83,7 +89,8 @@ def start() -> str:
     )
 
 
-@atlas.get("/blocks")
+@atlas.get("/blocks", defaults=IN_ENGLISH)
+@atlas.get(f"{IN_OTHERS}/blocks")
 def blocks() -> str:
     planes: dict[str, list[Any]] = {}
     for block in database.blocks():
@@ -97,7 +104,8 @@ def about() -> str:
     return render_template("about.html", source=inspect.getsource(listing.characters))
 
 
-@atlas.get("/block/<slug>")
+@atlas.get("/block/<slug>", defaults=IN_ENGLISH)
+@atlas.get(f"{IN_OTHERS}/block/<slug>")
 def block(slug: str) -> str:
     found = database.block(slug) or abort(404)
     pages = -(-found["count"] // PER_PAGE)
@@ -115,7 +123,8 @@ def block(slug: str) -> str:
     )
 
 
-@atlas.get("/character/<code>")
+@atlas.get("/character/<code>", defaults=IN_ENGLISH)
+@atlas.get(f"{IN_OTHERS}/character/<code>")
 def character(code: str) -> str | Response:
     if loose := _LOOSE_CODE.fullmatch(code):
         known = characters.notation(int(loose[1], 16))
@@ -125,6 +134,13 @@ def character(code: str) -> str | Response:
     number = request.args.get("edit", type=int)
     edit = database.edit(number) if number is not None else None
     return _character_page(found, edit=edit if edit and edit["code"] == found["code"] else None)
+
+
+@atlas.get("/character/<code>.svg")
+def picture(code: str) -> Response:
+    """The character as an image, by the fonts of whoever looks at it."""
+    svg = render_template("character.svg", character=_character(code))
+    return current_app.response_class(svg, mimetype="image/svg+xml")
 
 
 @atlas.get("/search")
@@ -193,6 +209,11 @@ def explained(error: HTTPException) -> tuple[str, int] | HTTPException:
 
 atlas.add_app_template_global(characters.notation)
 atlas.add_app_template_global(os.getpid, "worker")
+atlas.add_app_template_global(languages.say, "_")
+atlas.add_app_template_global(languages.current, "language")
+atlas.add_app_template_global(languages.direction)
+atlas.add_app_template_global(languages.versions)
+atlas.add_app_template_global(languages.LANGUAGES, "languages")
 
 
 @atlas.app_template_global()
@@ -210,6 +231,12 @@ def canonical() -> str:
     """The address of the page at hand, without what only says how one came here."""
     kept: dict[str, Any] = {"page": request.args["page"]} if request.args.get("page", "1") != "1" else {}
     path = url_for(request.endpoint or ".start", **(request.view_args or {}), **kept)
+    return absolute(path)
+
+
+@atlas.app_template_global()
+def absolute(path: str) -> str:
+    """*path* with the name of the site."""
     return urljoin(current_app.config["SITEMAP_BASE_URL"] or request.url_root, path)
 
 

@@ -17,11 +17,15 @@ from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 
+import lxml.etree
 import lxml.html
 import pytest
 from flask.testing import FlaskClient
 
+import demo_app
 from demo_app import DATABASE, create_app, prepare
+from demo_app.languages import PHRASES
+from demo_app.listing import has_name
 from tests.browser import HUNG, ended
 
 ROOT = Path(__file__).parent.parent
@@ -138,6 +142,9 @@ PAGES = [
     "/block/arabic",
     "/block/unified-canadian-aboriginal-syllabics?page=2",
     SNOWMAN,
+    f"/ar{SNOWMAN}",
+    "/ar/blocks",
+    "/de/block/arabic",
     "/character/U+0007",
     "/character/U+0020",
     "/character/U+0301",
@@ -162,7 +169,9 @@ def test_a_page_needs_nothing_that_its_security_policy_forbids(client, path):
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     found = lxml.html.document_fromstring(answer.text)
     assert not found.xpath("//script | //style | //@style | //@src")
-    assert all(href.startswith("/static/") for href in found.xpath("//link[@rel!='canonical']/@href"))
+    fetched = found.xpath("//link[not(@rel='canonical' or @rel='alternate')]/@href")
+    assert fetched
+    assert all(href.startswith("/static/") for href in fetched)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -246,12 +255,82 @@ def test_the_sitemap_lists_every_page_once_and_in_order(client, small):
     with closing(sqlite3.connect(small)) as connection:
         blocks = connection.execute("SELECT slug FROM blocks ORDER BY first").fetchall()
         codes = connection.execute("SELECT code FROM characters ORDER BY code").fetchall()
+    prefixes = ["", "/de", "/tr", "/ar"]
+    pages = ["/", *(f"{prefix}/blocks" for prefix in prefixes), "/about"]
+    pages += [f"{prefix}/block/{slug}" for (slug,) in blocks for prefix in prefixes]
+    for (code,) in codes:
+        own = prefixes if has_name(code) else [""]  # of an ideograph no page in another language says more
+        pages += [f"{prefix}/character/U+{code:04X}" for prefix in own]
+    assert listed(client) == [f"http://127.0.0.1:8000{path}" for path in pages]
+
+
+def test_each_entry_of_a_character_names_all_languages_and_its_image(client):
+    index = LOC.findall(client.get("/sitemap.xml").text)
+    document = next(text for path in index if f"{SNOWMAN}<" in (text := client.get(path).text))
+    entry = re.search(f"<url><loc>[^<]*/ar{re.escape(SNOWMAN)}</loc>.*", document)
+    assert entry is not None
     base = "http://127.0.0.1:8000"
-    assert listed(client) == [
-        *(f"{base}{path}" for path in ("/", "/blocks", "/about")),
-        *(f"{base}/block/{slug}" for (slug,) in blocks),
-        *(f"{base}/character/U+{code:04X}" for (code,) in codes),
-    ]
+    assert dict(re.findall('hreflang="(.*?)" href="(.*?)"', entry[0])) == {
+        "en": f"{base}{SNOWMAN}",
+        **{code: f"{base}/{code}{SNOWMAN}" for code in ("de", "tr", "ar")},
+        "x-default": f"{base}{SNOWMAN}",
+    }
+    assert re.findall("<image:loc>(.*?)<", entry[0]) == [f"{base}{SNOWMAN}.svg"]
+
+
+@pytest.mark.parametrize("path", [SNOWMAN, "/blocks", "/block/arabic"])
+def test_a_page_and_the_sitemap_agree_on_its_alternates(client, path):
+    for prefix in ("", "/ar"):
+        found = page(client, f"{prefix}{path}")
+        links = {link.get("hreflang"): link.get("href") for link in found.xpath("//link[@hreflang]")}
+        assert [*links] == ["en", "de", "tr", "ar", "x-default"]
+        assert links["tr"] == f"http://127.0.0.1:8000/tr{path}"
+        assert links["x-default"] == links["en"] == f"http://127.0.0.1:8000{path}"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "lang", "dir", "said"),
+    [
+        ("", "en", "ltr", "Category"),
+        ("/de", "de", "ltr", "Kategorie"),
+        ("/tr", "tr", "ltr", "Kategori"),
+        ("/ar", "ar", "rtl", "الفئة"),
+    ],
+)
+def test_a_page_speaks_its_language_and_leads_to_others_in_it(client, prefix, lang, dir, said):
+    found = page(client, f"{prefix}{SNOWMAN}")
+    assert (found.get("lang"), found.get("dir")) == (lang, dir)
+    assert said in found.xpath("//dt/text()")
+    assert found.xpath("//nav[@class='crumbs']/a/@href")[0] == f"{prefix}/blocks"
+    assert found.xpath("//nav[@class='languages']/a/@lang") == ["en", "de", "tr", "ar"]
+    assert client.post(f"{SNOWMAN}/note", data={"note": ""}).status_code == 303
+
+
+def test_every_phrase_is_said_in_every_language_and_used():
+    used = "".join(
+        path.read_text() for path in (Path(demo_app.__file__).parent).rglob("*.*") if path.suffix in (".py", ".html")
+    )
+    for english, said in PHRASES.items():
+        assert english in used, english
+        assert all(said.values())
+
+
+@pytest.mark.parametrize("code", ["U+2603", "U+0007", "U+0020", "U+0301", "U+05D0", "U+200D", "U+003C"])
+def test_the_image_of_a_character_is_a_picture_without_anything_else(client, code):
+    answer = client.get(f"/character/{code}.svg")
+    assert answer.mimetype == "image/svg+xml"
+    picture = lxml.etree.fromstring(answer.data)
+    assert code in picture.xpath("string()")
+    assert not picture.xpath("//*[local-name()='script' or local-name()='style'] | //@*[contains(name(), 'href')]")
+    assert client.get("/character/U+0378.svg").status_code == 404
+
+
+def test_blocks_have_a_feed_that_their_page_names(client):
+    (href,) = page(client, "/blocks").xpath("//link[@type='application/atom+xml']/@href")
+    feed = lxml.etree.fromstring(client.get(href).data)
+    links = feed.xpath("//*[local-name()='entry']/*[local-name()='link']/@href")
+    assert links
+    assert all(link.startswith("http://127.0.0.1:8000/block/") for link in links)
 
 
 def test_pages_that_are_listed_answer_and_call_themselves_so(client):

@@ -30,8 +30,8 @@ class Feed:
         Feed("Articles of the Times", author="The Times")
 
     *title* and *author* are texts, *count* is how many pages there are at most, *hub* the URL of a WebSub hub.
-    *entry_title* gives the title of a page, given its path; by default that is made of the path's last part. Raises
-    `ConfigurationError` for what cannot be used.
+    *entry_title* gives the title of a page, given its path; by default that is made of the path's last part. *where*
+    says of a path whether its page may be in the feed. Raises `ConfigurationError` for what cannot be used.
     """
 
     title: str
@@ -39,6 +39,7 @@ class Feed:
     count: int = 50
     hub: str | None = None
     entry_title: Callable[[str], str] | None = None
+    where: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not self.title.strip():
@@ -49,7 +50,8 @@ class Feed:
     @property
     def signature(self) -> str:
         """A text that is the same in every process, and another for another feed of the same pages."""
-        return repr((self.title, self.author, self.count, self.hub, getattr(self.entry_title, "__qualname__", None)))
+        functions = [getattr(one, "__qualname__", "?") if one else None for one in (self.entry_title, self.where)]
+        return repr((self.title, self.author, self.count, self.hub, *functions))
 
 
 class Dated(NamedTuple):
@@ -57,6 +59,10 @@ class Dated(NamedTuple):
 
     lastmod: str
     loc: str
+
+    def path(self, root: str) -> str:
+        """Its path below *root*, with which its loc begins."""
+        return unescape(self.loc.removeprefix(root))
 
 
 def dated(elements: Iterable[bytes]) -> list[Dated]:
@@ -82,7 +88,7 @@ def feed_elements(feed: Feed, own: str, root: str, pages: Sequence[Dated]) -> st
 
 
 def _entry(feed: Feed, root: str, page: Dated) -> str:
-    path = unescape(page.loc.removeprefix(root))
+    path = page.path(root)
     title = xml_text(feed.entry_title(path) if feed.entry_title else readable(path))
     return (
         f"<entry><id>{page.loc}</id><title>{title}</title>"

@@ -36,7 +36,8 @@ class FeedWriter:
         if last is not None and last.key == key and not self._run.is_damaged:
             return last
         try:
-            pages = self._newest(documents, feed.count)
+            with self._scope():
+                pages = self._newest(documents, feed)
             return FeedState(key, self._document(name, feed, pages, last and last.document)) if pages else None
         except StoreError:
             raise
@@ -44,14 +45,16 @@ class FeedWriter:
             logger.exception("sitemap: the feed of section %r failed, the last one goes on being served", name)
             return last
 
-    def _newest(self, documents: Sequence[Document], count: int) -> list[Dated]:
+    def _newest(self, documents: Sequence[Document], feed: Feed) -> list[Dated]:
         """The newest of all pages; documents are only read as far as one of these may be in them."""
+        root, count = self._run.base.text, feed.count
         newest: list[Dated] = []
         unknown = "~"  # later than all dates
         for document in sorted(documents, key=lambda document: document.lastmod or unknown, reverse=True):
             if len(newest) == count and (document.lastmod or unknown) < newest[-1].lastmod:
                 break
-            newest = heapq.nlargest(count, chain(newest, self._pages(document)))
+            pages = (page for page in self._pages(document) if feed.where is None or feed.where(page.path(root)))
+            newest = heapq.nlargest(count, chain(newest, pages))
         return newest
 
     def _pages(self, document: Document) -> Iterator[Dated]:
