@@ -19,11 +19,13 @@ from usp.tree import sitemap_from_str
 
 from flask_sitemapx.errors import Unreadable
 from flask_sitemapx.protocol.documents import NAMESPACE, SITEMAPINDEX, URLSET, sitemap_elements, url_elements
+from flask_sitemapx.protocol.elements import KNOWN
 from flask_sitemapx.protocol.entries import Columns
 from flask_sitemapx.protocol.gate import Gate, Rendered
 from flask_sitemapx.protocol.locs import BaseUrl
+from flask_sitemapx.protocol.media import News, Video
+from flask_sitemapx.protocol.read_extensions import Alternate
 from flask_sitemapx.protocol.reader import (
-    Alternate,
     ChildSitemap,
     Limits,
     Problem,
@@ -32,6 +34,8 @@ from flask_sitemapx.protocol.reader import (
     Source,
 )
 from flask_sitemapx.snapshots.compression import compressed, fastest_codec, zlib_codec
+from flask_sitemapx.sources.defaults import Defaults
+from flask_sitemapx.sources.items import Items
 
 XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 LEGACY = "http://www.google.com/schemas/sitemap/0.84"
@@ -683,3 +687,75 @@ def test_the_limits_are_those_that_the_page_lists():
     rows = re.findall(r"^\| `(\w+)` \| ([0-9,]+) \|", page, re.MULTILINE)
 
     assert {name: int(number.replace(",", "")) for name, number in rows} == asdict(Limits())
+
+
+IMAGES = st.lists(PATHS.map(str), max_size=3, unique=True)
+PLACES = st.sampled_from(["/x.mp4", "https://cdn.example/ü.mp4?a=1&b=2", None])
+SAID = st.text("ab <&>'\"ü\n", min_size=1, max_size=30).filter(lambda text: text.strip() == text)
+ANSWERS = st.none() | st.booleans()
+VIDEOS = st.builds(
+    Video,
+    thumbnail_loc=st.just("/x.jpg"),
+    title=SAID,
+    description=SAID,
+    content_loc=PLACES,
+    player_loc=st.just("/player"),
+    duration=st.none() | st.integers(1, 28_800),
+    rating=st.none() | st.integers(0, 500).map(lambda hundredths: hundredths / 100),
+    view_count=st.none() | st.integers(0, 10**9),
+    publication_date=st.none() | st.dates().map(str),
+    tags=st.lists(SAID, max_size=3),
+    family_friendly=ANSWERS,
+    restriction=st.none() | st.just(("allow", ["DE", "AT"])),
+    platform=st.none() | st.just(("deny", ["tv"])),
+    requires_subscription=ANSWERS,
+    uploader=st.none() | SAID,
+    live=ANSWERS,
+)
+NEWS = st.none() | st.builds(News, st.just("Times"), st.sampled_from(["en", "zh-cn"]), st.just("2027-01-01"), SAID)
+
+
+@given(st.lists(st.tuples(IMAGES, st.lists(VIDEOS, max_size=2), NEWS, st.booleans()), max_size=4))
+def test_what_entries_state_beyond_sitemaps_org_is_read_and_written_again_as_it_was(stated):
+    locs = [f"/page/{number}" for number in range(len(stated))]
+    columns = {
+        "images": [images for images, *_ in stated],
+        "videos": [videos for _, videos, *_ in stated],
+        "news": [news for *_, news, _ in stated],
+        "alternates": [
+            {"en": loc, "de": f"/de{loc}"} if has else None for loc, (*_, has) in zip(locs, stated, strict=True)
+        ],
+    }
+    document = with_extras(locs, columns)
+    found = read(document)
+    names = {name for entry in found for name in entry.extras}
+    again = {name: [entry.extras.get(name) for entry in found] for name in names}
+    assert with_extras([entry.loc for entry in found], again) == document
+    assert [[*entry.extras.get("videos", [])] != [] for entry in found] == [bool(videos) for _, videos, *_ in stated]
+
+
+def with_extras(locs: list[str], extras: dict[str, list[Any]]) -> bytes:
+    gate = Gate(BaseUrl.parse("https://example.com"), section="s", timezone=UTC, strict=True, now=0.0)
+    rendered = gate.rendered(Columns(locs, extras=extras))
+    frame = URLSET.declaring(rendered.namespaces)
+    return frame.head + "".join(rendered.elements).encode() + frame.tail
+
+
+def test_a_namespace_may_be_declared_in_an_entry():
+    local = '<url xmlns:i="http://www.google.com/schemas/sitemap-image/1.1">'
+    image = "<i:image><i:loc>https://example.com/a.jpg</i:loc></i:image>"
+    (entry,) = read(URLSET.head + f"{local}<loc>https://example.com/</loc>{image}</url>".encode() + URLSET.tail)
+    assert entry.extras == {"images": ["https://example.com/a.jpg"]}
+
+
+def test_an_entry_may_be_yielded_by_a_section_as_it_was_read():
+    document = with_extras(["/cat"], {"images": [["/cat.jpg"]]})
+    (columns,) = Items(None, Defaults()).columns(read(document))
+    assert columns.extras == {"images": [["https://example.com/cat.jpg"]]}
+
+
+def test_what_cannot_be_converted_stays_as_it_was_read_for_the_gate_to_tell_of():
+    video = "<video:video><video:title>T</video:title><video:duration>long</video:duration></video:video>"
+    head = URLSET.declaring([KNOWN["video"]]).head
+    (entry,) = read(head + f"<url><loc>https://example.com/</loc>{video}</url>".encode() + URLSET.tail)
+    assert entry.extras["videos"][0].duration == "long"

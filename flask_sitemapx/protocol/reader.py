@@ -20,7 +20,8 @@ from xml.parsers import expat
 
 from ..errors import InvalidEntry, Unreadable, shown
 from .documents import NAMESPACE
-from .entries import UrlEntry
+from .entries import NO_EXTRAS, UrlEntry
+from .read_extensions import NO_EXTENSIONS, Alternate, Extension, Extensions, extras_of
 from .w3c_datetime import w3c_datetime
 
 BLOCK = 64 * 1024
@@ -65,46 +66,11 @@ class Problem(NamedTuple):
     offset: int | None = None
 
 
-class Alternate(NamedTuple):
-    """An `xhtml:link rel="alternate"`."""
-
-    hreflang: str | None
-    href: str
-
-
-class Extension(tuple[tuple[str, str], ...]):
-    """An image, video or news element: pairs of a path and its text, in the order of the document.
-
-        image.get("loc")
-        news.get("publication/name")
-        video.get("restriction@relationship")
-
-    Attributes stand before the text of their element; empty texts are left out.
-    """
-
-    __slots__ = ()
-
-    def get(self, path: str) -> str | None:
-        """The first text at *path*, or None."""
-        return next((text for own, text in self if own == path), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Extensions:
-    """What a `<url>` says in the namespaces of Google and XHTML; unchecked."""
-
-    alternates: tuple[Alternate, ...] = ()
-    images: tuple[Extension, ...] = ()
-    videos: tuple[Extension, ...] = ()
-    news: tuple[Extension, ...] = ()
-
-
-NO_EXTENSIONS = Extensions()
-
-
 @dataclass(slots=True)
 class ReadEntry(UrlEntry):
-    """An entry of a urlset, a text or a feed, the *line* that it begins in, and its *extensions*.
+    """An entry of a urlset, a text or a feed, the *line* that it begins in, and its *extensions* as they are written.
+
+    Its *extras* are what a section may state, so that it may yield the entry as it is; the gate checks them.
 
     Its loc is as it was written, without the white space around it. Its lastmod is a W3C Datetime text in UTC, as
     `w3c_datetime` makes it; its changefreq one of the seven words; its priority a float.
@@ -683,8 +649,8 @@ class _Xml:
             get, found = values.get, self._extensions
             extensions = Extensions(**{field: tuple(found[field]) for field in found}) if found else NO_EXTENSIONS
             fields = (loc, get("lastmod"), get("changefreq"), get("priority"))
-            entry = ReadEntry(*fields, extensions=extensions, line=self._entry_line)
-            self._entries.append(entry)
+            extras = extras_of(extensions) if found else NO_EXTRAS
+            self._entries.append(ReadEntry(*fields, extras, extensions, self._entry_line))
 
 
 _ENCODING = re.compile(r"(?i)(ascii|iso|latin|windows|cp|koi8|mac)[-_a-z0-9]*")
