@@ -213,7 +213,7 @@ atlas.add_app_template_global(languages.say, "_")
 atlas.add_app_template_global(languages.current, "language")
 atlas.add_app_template_global(languages.direction)
 atlas.add_app_template_global(languages.versions)
-atlas.add_app_template_global(languages.LANGUAGES, "languages")
+atlas.add_app_template_global(languages.LANGUAGES.__getitem__, "language_name")
 
 
 @atlas.app_template_global()

@@ -11,13 +11,23 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 atheris: Any = importlib.import_module("atheris")
 with atheris.instrument_imports(include=["flask_sitemapx.protocol", "email", "_strptime"]):
     from flask_sitemapx.errors import Unreadable
+    from flask_sitemapx.protocol.documents import URLSET
+    from flask_sitemapx.protocol.elements import KNOWN
+    from flask_sitemapx.protocol.gate import Gate
+    from flask_sitemapx.protocol.locs import BaseUrl
     from flask_sitemapx.protocol.reader import ChildSitemap, Limits, Problem, SitemapReader
+    from flask_sitemapx.sources.defaults import Defaults
+    from flask_sitemapx.sources.items import Items
+
+BASE = BaseUrl.parse("https://a")
+EXTENDED = URLSET.declaring(KNOWN.values()).head + b"<url><loc>https://a/</loc>"
 
 SMALL = Limits(
     size=20_000,
@@ -39,6 +49,8 @@ WRAPPINGS: list[Callable[[bytes], bytes]] = [
     lambda data: b"<urlset>" + data,
     lambda data: b'<rss version="2.0"><channel><item>' + data,
     lambda data: b"<urlset><url><loc>https://a/</loc>" + data + b"</url></urlset>",
+    lambda data: EXTENDED + data + b"</url></urlset>",
+    lambda data: EXTENDED + b"<video:video>" + data + b"</video:video></url></urlset>",
 ]
 
 
@@ -53,6 +65,7 @@ def test_one_input(data: bytes) -> None:
 def read(document: bytes, limits: Limits) -> None:
     problems: list[Problem] = []
     count = 0
+    gate = Gate(BASE, section="fuzzed", timezone=UTC, strict=False)
     try:
         reader = SitemapReader(document, limits=limits, report=problems.append)
         for entry in reader:
@@ -61,6 +74,8 @@ def read(document: bytes, limits: Limits) -> None:
             assert entry.loc == entry.loc.strip() != ""
             assert len(entry.loc) <= limits.entry_size
             assert entry.lastmod is None or len(str(entry.lastmod)) in (10, 20)
+            for columns in Items(None, Defaults()).columns([entry] if reader.kind != "sitemapindex" else []):
+                gate.rendered(columns)
     except Unreadable:
         pass
     assert count <= limits.entries

@@ -57,7 +57,7 @@ def program(tmp_path_factory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
     pip = [place / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, f"{source}[fast,postgresql,redis,service]"], check=True)
-    return place / "venv" / "bin" / "flask-sitemapx"
+    return Path(place, "venv", "bin", "flask-sitemapx")
 
 
 class Service:
@@ -85,15 +85,16 @@ class Service:
         (directory / "posts.csv").write_text("slug\none\ntwo\n")
 
     def run(self, *arguments: str) -> str:
-        command = [self._program, *arguments]
-        return subprocess.run(
-            command, cwd=self.directory, env=self.environ, check=True, capture_output=True, text=True
-        ).stdout
+        command = [str(self._program), *arguments]
+        ran = subprocess.run(
+            command, cwd=self.directory, env=self.environ, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return str(ran.stdout)
 
     def start(self) -> Server:
         log = self.directory / "log"
         with log.open("wb") as file:
-            command = [self._program, "serve", "--port", "0"]
+            command = [str(self._program), "serve", "--port", "0"]
             process = subprocess.Popen(
                 command, cwd=self.directory, env=self.environ, stdout=file, stderr=subprocess.STDOUT
             )
