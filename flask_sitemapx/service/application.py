@@ -15,6 +15,7 @@ from ..serving.publisher import ROBOTS_PATH
 from ..serving.representation import TEXT, Response, refusal
 from .configuration import Configuration, configuration
 from .keeping import Keeper
+from .operations import Operations
 from .sites import Sites, answered
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def create_app(path: str | os.PathLike[str] | None = None, environ: Mapping[str,
     file = read(path, environ)
     if file is None:
         logger.warning("sitemap: there is no %s here; `flask-sitemapx init` writes one", NAME)
-        return Service(_without_file, {})
+        return Service(Operations(_without_file, {}, environ), {})
     sites = Sites(configured(file, environ), environ)
-    return Service(sites, sites)
+    return Service(Operations(sites, sites, environ), sites)
 
 
 def configured(file: File, environ: Mapping[str, str] = os.environ) -> Configuration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -18,9 +19,12 @@ from ..binding import Binding
 from ..cli import Failed, SitemapGroup, commands, ending
 from ..errors import ConfigurationError, SitemapError
 from ..extension import KEY
+from .access import ADMIN_BIND
 from .application import NAME, VARIABLE, File, configured, read
 from .configuration import FORMS, Configuration, by_default
+from .json_logs import install
 from .keeping import Keeper
+from .metrics import PACKAGE
 from .sites import Sites
 from .template import TEMPLATE
 
@@ -71,6 +75,7 @@ def serve(host: str | None, port: int | None) -> None:
     if host is not None or port is not None:
         address = f"[{host}]" if host and ":" in host else host or "127.0.0.1"
         command += ["--bind", f"{address}:{os.environ.get('PORT') or 8000 if port is None else port}"]
+        command += ["--bind", os.environ[ADMIN_BIND]] if os.environ.get(ADMIN_BIND) else []
     sys.stdout.flush()
     os.execv(sys.executable, [*command, f"{__package__}:create_app()"])
 
@@ -89,6 +94,7 @@ def worker() -> None:
     sites = _sites()
     if not all(binding.services().is_shared for binding in sites.values()):
         raise ConfigurationError("the store is 'memory:', which no other process can look into; set SITEMAP_STORE")
+    install(logging.getLogger(PACKAGE), os.environ)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that a build under way is ended cleanly
     keeper = Keeper(sites)
     keeper.begin()

@@ -33,6 +33,8 @@ COMPLETING_SECONDS = 30.0
 """After so long a build that reads what was only planned publishes what there is, and goes on."""
 PAUSE_SECONDS = 0.004
 """How often a builder lets other threads go first; to do so takes some 0.1 ms, and without it they wait 5 ms."""
+ENDING_SECONDS = 2.0
+"""How long a process that ends waits for its build to see it."""
 LOOK_SECONDS = 0.05
 """How often a builder looks whether another one is done."""
 
@@ -79,6 +81,7 @@ class Refresher:
     """Whether a build is wanted for which no thread could be started."""
     _job: Job | None
     _thread: threading.Thread | None
+    _lease: Lease | None
 
     def __init__(
         self,
@@ -123,6 +126,12 @@ class Refresher:
             if self.error and not self._timing.retry and self.state() != "fresh":
                 raise BuildFailed(self.error)
         return self._served()
+
+    def begin(self) -> None:
+        """Begin a build if the snapshot is not fresh, and do not wait for it."""
+        self._look()
+        if self.state() != "fresh":
+            self._start()
 
     def last_good(self) -> Snapshot | None:
         """The newest snapshot, whatever its age, without waiting for a build."""
@@ -303,10 +312,12 @@ class Refresher:
                 self._wait_for_other(key, previous)
                 continue
             left = begun + order.budget - self._monotonic()
+            self._lease = lease
             try:
                 built = self._built(lease, previous.number, order, left)
             finally:
                 lease.release()
+                self._lease = None
             if built is not None:
                 if not built.unbuilt or built.failures or self._monotonic() - begun >= order.budget:
                     return
@@ -351,6 +362,7 @@ class Refresher:
                     completing=completing,
                     only=order.only,
                 )
+                self._give_up_if_ending()
                 is_published = self._archive.publish(snapshot)
         except LeaseLost:
             return None
@@ -415,13 +427,15 @@ class Refresher:
         """Forget threads and locks, which do not survive a fork."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._job = self._thread = None
+        self._job = self._thread = self._lease = None
         self.is_pending = False
 
-    def _stop(self) -> None:
+    def _stop(self, patience: float = ENDING_SECONDS) -> None:
         self._stopping.set()
         if self._thread is not None and self._thread.is_alive():
-            self._thread.join(2.0)  # long enough to give the lease back
+            self._thread.join(patience)
+            if (lease := self._lease) is not None:
+                lease.release()  # its thread ends with the process, wherever it is
 
 
 def _delay(failures: int) -> float:
@@ -432,8 +446,12 @@ _all: weakref.WeakSet[Refresher] = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    for refresher in list(_all):
-        refresher._stop()
+    refreshers = list(_all)
+    for refresher in refreshers:
+        refresher._stopping.set()
+    deadline = time.monotonic() + ENDING_SECONDS
+    for refresher in refreshers:
+        refresher._stop(max(0.0, deadline - time.monotonic()))
 
 
 atexit.register(_stop_all)
