@@ -56,10 +56,10 @@ WRAPPINGS: list[Callable[[bytes], bytes]] = [
 
 def test_one_input(data: bytes) -> None:
     document = WRAPPINGS[data[0] % len(WRAPPINGS)](data[1:]) if data else b""
-    began = time.perf_counter()
+    began = time.process_time()  # another process may have the machine
     for limits in (Limits(), SMALL):
         read(document, limits)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def read(document: bytes, limits: Limits) -> None:
