@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -168,6 +169,16 @@ def test_counting_silences_nothing():
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stderr == "heard\n"
+
+
+def test_a_service_that_is_gone_leaves_no_handler(site):
+    logger = logging.getLogger("flask_sitemapx")
+    before = [*logger.handlers]
+    app = operations({"a": site})
+    assert logger.handlers != before
+    del app
+    gc.collect()
+    assert logger.handlers == before
 
 
 def test_without_prometheus_client_the_service_goes_on_and_says_what_is_missing(site, monkeypatch):

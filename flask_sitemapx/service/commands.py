@@ -131,6 +131,7 @@ def _for_sites(command: click.Command) -> click.Command:
     """*command* of `flask sitemap`, for one site of the file or all."""
 
     def run(site: str | None, **given: Any) -> None:
+        _give_up_on_sigterm()
         chosen = _chosen(_sites(), site)
         if len(chosen) == 1:
             _invoke(command, next(iter(chosen.values())), given)
@@ -152,6 +153,12 @@ def _chosen(sites: Mapping[str, Binding], site: str | None) -> Mapping[str, Bind
     if site not in sites:
         raise ConfigurationError(f"there is no site {site!r}; there are {', '.join(sites)}")
     return {site: sites[site]}
+
+
+def _give_up_on_sigterm() -> None:
+    """Have SIGTERM end this command as an exception does, so that a build gives its lease back."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, before))
 
 
 def _invoke_each(command: click.Command, sites: Mapping[str, Binding], given: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ Whatever is on gunicorn's command line, or in ``GUNICORN_CMD_ARGS``, goes before
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
@@ -16,7 +17,7 @@ from typing import Any
 from ..errors import ConfigurationError
 from .access import ADMIN_BIND, Access
 from .application import remember
-from .json_logs import install, is_json
+from .json_logs import JsonFormatter, install, is_json
 from .metrics import DIRECTORY, PACKAGE
 
 wsgi_app = "flask_sitemapx.service:create_app()"
@@ -76,6 +77,26 @@ control_socket_disable = True
 preload_app = False
 
 
+_COUNTS = "sitemapx-counts-"
+
+
+def _make_place_for_counts() -> None:
+    """A directory that all workers leave their counts in, unless somebody chose one; it goes with this process."""
+    chosen = os.environ.get(DIRECTORY)
+    # That of another master which started this one (USR2) will go with that.
+    if find_spec("prometheus_client") and (not chosen or os.path.basename(chosen).startswith(_COUNTS)):
+        directory = os.environ[DIRECTORY] = tempfile.mkdtemp(prefix=_COUNTS, dir=worker_tmp_dir)
+        atexit.register(_remove, directory, os.getpid())
+
+
+def _remove(directory: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not of one of its workers
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+_make_place_for_counts()  # now, since --preload has an application before any of the functions below is called
+
+
 def logger_class() -> Any:
     """Gunicorn's own logger; its lines are JSON if that is wanted."""
     from gunicorn.glogging import Logger
@@ -83,15 +104,10 @@ def logger_class() -> Any:
     class ServiceLogger(Logger):  # type: ignore[misc]
         def setup(self, cfg: Any) -> None:
             super().setup(cfg)
-            if is_json(os.environ):
-                self._write_json()
             install(logging.getLogger(PACKAGE), os.environ)
-
-        def _write_json(self) -> None:
-            from .json_logs import JsonFormatter
-
-            for handler in (*self.error_log.handlers, *self.access_log.handlers):
-                handler.setFormatter(JsonFormatter())
+            if is_json(os.environ):
+                for handler in (*self.error_log.handlers, *self.access_log.handlers):
+                    handler.setFormatter(JsonFormatter())
 
     return ServiceLogger
 
@@ -104,21 +120,23 @@ def on_starting(server: Any) -> None:
     except ConfigurationError as error:
         server.log.critical("%s", error)
         sys.exit(1)
-    if find_spec("prometheus_client") and not os.environ.get(DIRECTORY):
-        server.metrics = os.environ[DIRECTORY] = tempfile.mkdtemp(prefix="sitemapx-metrics-", dir=worker_tmp_dir)
 
 
 def when_ready(server: Any) -> None:
-    """End a service of which operators would think that it has a second address, or one that gives it to everybody."""
-    place = Access.of(os.environ).place
-    if place is None:
-        return
-    names = [listener.sock.getsockname() for listener in server.LISTENERS]
-    count = [name if isinstance(name, str) else name[1] for name in names].count(place)
-    if count != 1:
-        told = "is not listened at: give it in a --bind of its own, too" if not count else "is that of everybody, too"
+    """Check the second address; after this there are workers."""
+    if told := _wrong_with_second_address(server):
         server.log.critical("%s=%s %s", ADMIN_BIND, os.environ[ADMIN_BIND], told)
         sys.exit(1)
+
+
+def _wrong_with_second_address(server: Any) -> str | None:
+    place = Access.of(os.environ).place
+    # With --reuse-port each worker has listeners of its own, and the master none.
+    names = [listener.sock.getsockname() for listener in server.LISTENERS] or server.cfg.address
+    count = [name if isinstance(name, str) else name[1] for name in names].count(place)
+    if place is None or count == 1:
+        return None
+    return "is that of everybody, too" if count else "is not listened at: give it in a --bind of its own, too"
 
 
 def on_reload(server: Any) -> None:
@@ -130,9 +148,3 @@ def post_worker_init(worker: Any) -> None:
     """Keep the sets fresh though nobody asks for them."""
     if begin := getattr(worker.wsgi, "begin", None):
         begin()
-
-
-def on_exit(server: Any) -> None:
-    """Leave nothing behind, unless another master took over."""
-    if getattr(server, "metrics", None) and not server.reexec_pid:
-        shutil.rmtree(server.metrics, ignore_errors=True)

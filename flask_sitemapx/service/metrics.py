@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class Metrics:
         # Found once: a lookup by labels costs as much as the count itself.
         self._answer = lru_cache(maxsize=512)(self._answers.labels)
         self._sent = lru_cache(maxsize=16)(self._bytes.labels)
-        _count_store_errors(self._store_errors)
+        weakref.finalize(self, _count_store_errors(self._store_errors))
 
     def count(self, kind: str, status: str) -> None:
         """Note an answer; *status* has three digits."""
@@ -81,13 +82,20 @@ def kind(path: str) -> str:
     return "shard" if found.section and found.section != INDEX else "index"
 
 
-def _count_store_errors(counter: Counter) -> None:
+def _count_store_errors(counter: Counter) -> Callable[[], None]:
+    """Count from now on; what is returned ends that."""
     logger = logging.getLogger(PACKAGE)
+    added: list[logging.Handler] = [_StoreErrors(counter)]
     if not logger.hasHandlers() and logging.lastResort is not None:
-        logger.addHandler(logging.lastResort)  # which ours would silence
-    for other in [handler for handler in logger.handlers if isinstance(handler, _StoreErrors)]:
-        logger.removeHandler(other)  # of an application that was made before in this process
-    logger.addHandler(_StoreErrors(counter))
+        added.append(logging.lastResort)  # which ours would silence
+    for handler in added:
+        logger.addHandler(handler)
+
+    def end() -> None:
+        for handler in added:
+            logger.removeHandler(handler)
+
+    return end
 
 
 class _StoreErrors(logging.Handler):
