@@ -90,7 +90,8 @@ def printed_by_service(arguments: str) -> str:
 
 def check_toml(text: str) -> None:
     """Any variable is there, and so is a base URL."""
-    environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "sqlite:///documented.db")
+    names = re.findall(r"\$\{(\w+)\}", text)
+    environ = {name: "rediss://documented" if name == "REDIS_URL" else "sqlite:///documented.db" for name in names}
     configuration(
         text, Path(NAME), environ if "[site." in text else environ | {"SITEMAP_BASE_URL": "https://a.example"}
     )

@@ -185,7 +185,7 @@ class Relay:
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self._threads = ThreadPoolExecutor(16)
+        self._threads = ThreadPoolExecutor(64)
         self._servers: list[socket.socket] = []
 
     def __enter__(self) -> Self:
