@@ -213,9 +213,9 @@ def test_a_generator_is_closed_in_its_loop_when_the_wait_is_interrupted():
 
     async def pages():
         try:
-            while True:  # a signal just before Python waits for a lock ends no wait
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                await asyncio.sleep(1)
+            await asyncio.sleep(0.2)  # a signal just before Python waits for a lock ends no wait
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await asyncio.sleep(3600)
             yield "/a"
         finally:
             await asyncio.sleep(0)
