@@ -646,11 +646,13 @@ class _Xml:
         elif self.kind == "sitemapindex":
             self._entries.append(ChildSitemap(loc, values.get("lastmod"), self._entry_line))
         else:
-            get, found = values.get, self._extensions
-            extensions = Extensions(**{field: tuple(found[field]) for field in found}) if found else NO_EXTENSIONS
-            fields = (loc, get("lastmod"), get("changefreq"), get("priority"))
-            extras = extras_of(extensions) if found else NO_EXTRAS
-            self._entries.append(ReadEntry(*fields, extras, extensions, self._entry_line))
+            get, found, extensions, extras = values.get, self._extensions, NO_EXTENSIONS, NO_EXTRAS
+            if found:
+                extensions = Extensions(**{field: tuple(found[field]) for field in found})
+                extras = extras_of(extensions)
+            line = self._entry_line
+            entry = ReadEntry(loc, get("lastmod"), get("changefreq"), get("priority"), extras, extensions, line)
+            self._entries.append(entry)
 
 
 _ENCODING = re.compile(r"(?i)(ascii|iso|latin|windows|cp|koi8|mac)[-_a-z0-9]*")
