@@ -36,6 +36,11 @@ def test_blanks_around_a_token_are_no_part_of_it():
     assert access.may_touch({"HTTP_AUTHORIZATION": "Bearer a-token-of-20-letters"})
 
 
+def test_no_token_is_printed_with_what_holds_it():
+    access = Access.of(TOKENS)
+    assert not any(token in f"{access!r} {access}" for token in TOKENS.values())
+
+
 def test_a_bucket_never_holds_more_than_at_first():
     clock = Clock()
     bucket = Bucket(2, 1, clock)

@@ -226,7 +226,8 @@ def test_each_line_is_json_if_that_is_wanted_and_none_has_a_token(directory):
         port = until(lambda: listening_at(log))
         assert get(port, "/metrics", TOKEN)[0] == 200
         assert get(port, "/metrics", f"wrong-{TOKEN}")[0] == 404
-        assert get(port, "/sitemap-pages-1.xml?a=b")[0] == 200
+        assert get(port, f"/sitemap-pages-1.xml?token={TOKEN}")[0] == 200
+        assert get(port, "/%22%0A%E2%80%A8%FF")[0] == 404
         assert get(port, "/-/touch/pages", f"wrong-{TOKEN}")[0] == 401
     finally:
         process.terminate()
@@ -237,13 +238,30 @@ def test_each_line_is_json_if_that_is_wanted_and_none_has_a_token(directory):
     assert asked["bytes"] > 0
     assert {
         "method": "GET",
-        "query": "a=b",
         "status": 200,
         "level": "info",
         "client": "127.0.0.1",
     }.items() <= asked.items()
+    assert '/"\n\xe2\x80\xa8\xff' in [line.get("path") for line in lines]
     (refused,) = [line for line in lines if line["logger"] == "flask_sitemapx.service.operations"]
     assert (refused["level"], "wrong token" in refused["message"]) == ("warning", True)
+
+
+def test_no_token_is_in_a_line_of_text_either(directory):
+    options = {"GUNICORN_CMD_ARGS": "--access-logfile - --log-level debug --workers 1"}
+    process = started(directory, "-m", "flask_sitemapx", "serve", "--port", "0", **options, SITEMAP_ADMIN_TOKEN=TOKEN)
+    try:
+        server = Server(process, directory / "log")
+        assert get(server.port, f"/robots.txt?token={TOKEN}", TOKEN)[0] == 200
+        assert get(server.port, f"/-/touch/{TOKEN}?token={TOKEN[:-1]}")[0] == 401
+        assert statuses(sent(server, GET + HOST + f"Authorization Bearer {TOKEN}\r\n\r\n".encode())) == [400]
+        until(lambda: "Invalid HTTP Header: 'Authorization Bearer ***'" in server.log())
+    finally:
+        process.terminate()
+        process.wait(60)
+    for line in ('"GET /robots.txt HTTP/1.1" 200 ', '"GET /-/touch/*** HTTP/1.1" 401 '):
+        assert line in server.log()
+    assert TOKEN[:-1] not in server.log()
 
 
 def listening_at(log: Path) -> int | None:

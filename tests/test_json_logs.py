@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from flask_sitemapx.errors import ConfigurationError
-from flask_sitemapx.service.json_logs import JsonFormatter, install, is_json
+from flask_sitemapx.service.json_logs import JsonFormatter, Redacted, TextFormatter, install, is_json
 
 ACCESS = {
     "h": "10.0.0.1",
     "m": "GET",
     "U": "/a",
-    "q": "",
+    "q": "token=secret",
     "H": "HTTP/1.1",
     "B": 5,
     "a": "-",
@@ -29,7 +29,7 @@ ACCESS = {
 def formatted(name: str, message: str, *args: Any, **more: Any) -> dict[str, Any]:
     given = args[0] if args and isinstance(args[0], dict) else args  # as Logger has it
     line = JsonFormatter().format(logging.makeLogRecord({"name": name, "msg": message, "args": given, **more}))
-    assert "\n" not in line
+    assert (line.isascii(), len(line.splitlines())) == (True, 1)
     fields: dict[str, Any] = json.loads(line)
     return fields
 
@@ -45,6 +45,12 @@ def test_a_record_is_a_line_with_time_level_logger_process_and_message():
     }
 
 
+@pytest.mark.parametrize("text", ["\ud800", "\u2028\x85\x0b", '"\\"', "\r\n\0\x1b[31m", "\xff\U0001f600"])
+def test_whatever_a_path_holds_is_a_line_that_each_stream_can_write(text):
+    assert formatted("gunicorn.access", "", {**ACCESS, "U": text})["path"] == text
+    assert formatted("a", "%s", text)["message"] == text
+
+
 def test_an_exception_is_a_field():
     try:
         raise ValueError("why")
@@ -52,7 +58,7 @@ def test_an_exception_is_a_field():
         assert formatted("a", "m", exc_info=sys.exc_info())["exception"].endswith("ValueError: why")
 
 
-def test_a_request_is_fields_and_headers_are_none_of_them():
+def test_a_request_is_fields_and_neither_headers_nor_the_query_are_any_of_them():
     atoms = {**ACCESS, "{authorization}i": "Bearer secret"}
     fields = formatted("gunicorn.access", "%(h)s %({authorization}i)s", atoms)
     assert {name: fields[name] for name in fields if name not in ("time", "level", "logger", "process")} == {
@@ -64,6 +70,14 @@ def test_a_request_is_fields_and_headers_are_none_of_them():
         "status": 304,
         "seconds": 0.00025,
     }
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_secrets_are_left_out_in_each_form_that_they_may_have(formatter):
+    secrets = ["a-secret", "a-secret-that-is-longer", 'with"quote', "with/slash", ""]
+    text = " ".join([*secrets, "with%2Fslash", "with%22quote", "plain"])
+    line = Redacted(formatter, secrets).format(logging.makeLogRecord({"msg": text}))
+    assert "*** *** *** ***  *** *** plain" in line
 
 
 @pytest.fixture

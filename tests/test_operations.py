@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from flask_sitemapx.binding import Binding, Front
 from flask_sitemapx.errors import ConfigurationError, NotBuilt, StoreError
 from flask_sitemapx.middleware import PlainApplication
 from flask_sitemapx.service.operations import BURST, Operations
+from tests.test_service import Server, started
 from tests.waiting import until
 
 ADMIN, TOUCH = "of-the-administrators", "of-the-shop-software"
@@ -109,6 +112,14 @@ def test_without_a_token_in_the_environment_no_token_opens(site, path, token):
     assert asked(operations({"a": site.build()}, {}), path, token).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/readyz", "/metrics", "/-/touch/pages", "/-/refresh", "/-/other"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_where_nothing_is_shown_the_answer_is_that_of_any_path_that_is_not_there(site, path, method):
+    app = operations({"a": site.build()}, {})
+    elsewhere, answer = (asked(app, path, method=method) for path in ("/elsewhere", path))
+    assert (answer.status, answer.headers, answer.data) == (elsewhere.status, elsewhere.headers, elsewhere.data)
+
+
 class Connection:
     """What gunicorn has in the environment of a request."""
 
@@ -155,13 +166,13 @@ def test_at_the_second_address_too_a_touch_needs_a_token(site):
 def test_a_service_is_ready_as_soon_as_one_site_has_a_set(tmp_path, store):
     sites = {"a": Site(store), "b": Site(f"file:{tmp_path / 'other'}")}
     app = operations(sites)
-    missing = {"ready": False, "age": None, "store": "up"}
+    missing = {"ready": False, "age": None, "entries": 0, "store": "up"}
     assert ready(app) == (503, {"ready": False, "sites": {"a": missing, "b": missing}})
     sites["a"].build()
     status, told = ready(app)
     assert status == 200
     assert told["sites"]["a"].pop("age") in range(60)
-    assert told == {"ready": True, "sites": {"a": {"ready": True, "store": "up"}, "b": missing}}
+    assert told == {"ready": True, "sites": {"a": {"ready": True, "entries": 2, "store": "up"}, "b": missing}}
 
 
 def ready(app: Operations) -> tuple[int, Any]:
@@ -213,6 +224,23 @@ def test_a_refresh_reads_all_sections_without_waiting_for_a_request(site):
     until(lambda: site.binding.refresher().building_for() is None)
 
 
+def test_a_refresh_begins_at_once_although_the_last_build_failed(tmp_path):
+    site, failing = Site(f"file:{tmp_path / 'store'}", SITEMAP_ON_ERROR="raise"), [True]
+
+    @site.binding.registry.section("other")
+    def other() -> list[str]:
+        return ["https://elsewhere.example/"] if failing else ["/other"]
+
+    app = operations({"a": site})
+    assert asked(app, "/sitemap.xml").status_code == 503
+    failing.clear()
+    assert asked(app, "/sitemap.xml").status_code == 503  # since it is not tried anew so soon
+    assert touched(app, "/-/refresh").status_code == 202
+    refresher = site.binding.refresher()
+    assert refresher.building_for() is not None or refresher.last_good() is not None
+    until(lambda: ready(app)[0] == 200)
+
+
 @pytest.mark.parametrize("path", ["/-/touch/pages", "/-/refresh"])
 def test_a_touch_needs_a_token(site, path):
     app = operations({"a": site.build()})
@@ -260,6 +288,22 @@ def test_of_several_sites_the_host_or_the_query_says_which(tmp_path, store):
     assert stale() == ["b"]
     assert touched(app, "/-/touch/pages?site=a", base_url="https://b.example").status_code == 202
     assert stale() == ["a", "b"]
+
+
+@pytest.mark.parametrize(("host", "missing"), [("a.example:8443", "a"), ("a.example:9443", "b")])
+def test_of_two_sites_that_differ_in_the_port_the_one_with_that_of_the_host_is_meant(tmp_path, host, missing):
+    ports = {"a": 9443, "b": 8443}
+    sites = {name: Site(f"file:{tmp_path / name}", f"https://a.example:{port}") for name, port in ports.items()}
+    app = operations(sites)
+    assert touched(app, "/-/refresh", headers={"Host": host}).status_code == 202
+    until(lambda: ready(app)[0] == 200)
+    assert [name for name, told in ready(app)[1]["sites"].items() if not told["ready"]] == [missing]
+    assert touched(app, "/-/refresh", headers={"Host": "a.example:1"}).status_code == 400
+
+
+def test_the_dot_of_the_root_is_part_of_no_host(tmp_path, store):
+    app = operations({"a": Site(store), "b": Site(f"file:{tmp_path / 'b'}", "https://b.example")})
+    assert touched(app, "/-/touch/pages", headers={"Host": "b.example.:443"}).status_code == 202
 
 
 @pytest.mark.parametrize(
@@ -311,6 +355,45 @@ def test_no_token_is_logged_and_wrong_ones_are_only_so_often(site, caplog):
         asked(app, "/metrics", token)
     assert caplog.text.count("has no or a wrong token") == BURST
     assert not any(token in caplog.text for token in (ADMIN, TOUCH, "a-wrong-one-that-is-long"))
+
+
+SHARED = """\
+base_url = "https://a.example"
+store = "file:sets"
+[sections.pages]
+type = "csv"
+path = "pages.csv"
+loc = "{url}"
+"""
+
+
+def test_a_touch_at_one_worker_is_known_to_the_others(tmp_path):
+    (tmp_path / "sitemap.toml").write_text(SHARED)
+    pages = tmp_path / "pages.csv"
+    pages.write_text("url\n/old\n")
+    options = {"GUNICORN_CMD_ARGS": "--workers 2 --access-logfile - --access-logformat 'at-%(p)s'"}
+    process = started(tmp_path, "-m", "flask_sitemapx", "serve", "--port", "0", **options, **TOKENS)
+    try:
+        server = Server(process, tmp_path / "log")
+
+        def answers_of_both() -> set[bool]:
+            """Whether the new page is listed, in all answers until each worker gave one."""
+            seen, begun = set(), len(server.log())
+            while len(set(re.findall("at-<([0-9]+)>", server.log()[begun:]))) < 2:
+                seen.add("/new<" in server.get("a.example"))
+            return seen
+
+        assert answers_of_both() == {False}
+        pages.write_text("url\n/new\n")
+        assert answers_of_both() == {False}
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("POST", "/-/touch/pages", b"ignored", {"Authorization": f"Bearer {TOUCH}"})
+        assert connection.getresponse().status == 202
+        connection.close()
+        assert answers_of_both() == {True}
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 # Debug

@@ -18,7 +18,7 @@ LEAST_CHARACTERS = 16
 """Of a token: so many cannot be found by trying."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # which would show the tokens
 class Access:
     """Who may ask: whoever has a token, or comes to the *place* of a second address, a port or a path."""
 

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..errors import ConfigurationError
-from .access import ADMIN_BIND, Access
+from .access import ADMIN_BIND, ADMIN_TOKEN, TOUCH_TOKEN, Access
 from .application import remember
-from .json_logs import JsonFormatter, install, is_json
+from .json_logs import JsonFormatter, Redacted, install, is_json
 from .metrics import DIRECTORY, PACKAGE
 
 wsgi_app = "flask_sitemapx.service:create_app()"
@@ -98,7 +98,7 @@ _make_place_for_counts()  # now, since --preload has an application before any o
 
 
 def logger_class() -> Any:
-    """Gunicorn's own logger; its lines are JSON if that is wanted."""
+    """Gunicorn's own logger; its lines are JSON if that is wanted, and none has a token or the query of a request."""
     from gunicorn.glogging import Logger
 
     class ServiceLogger(Logger):  # type: ignore[misc]
@@ -106,8 +106,16 @@ def logger_class() -> Any:
             super().setup(cfg)
             install(logging.getLogger(PACKAGE), os.environ)
             if is_json(os.environ):
-                for handler in (*self.error_log.handlers, *self.access_log.handlers):
-                    handler.setFormatter(JsonFormatter())
+                self.atoms_wrapper_class = dict  # its own puts a backslash before each quote
+            tokens = [os.environ.get(name, "").strip() for name in (ADMIN_TOKEN, TOUCH_TOKEN)]
+            for handler in (*self.error_log.handlers, *self.access_log.handlers):
+                formatter = JsonFormatter() if is_json(os.environ) else handler.formatter or logging.Formatter()
+                handler.setFormatter(Redacted(formatter, tokens))
+
+        def atoms(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> Any:
+            # A token belongs into no query; one that is put there all the same, if only nearly right, is not logged.
+            address = str(environ.get("RAW_URI")).partition("?")[0]
+            return super().atoms(resp, req, {**environ, "RAW_URI": address, "QUERY_STRING": ""}, request_time)
 
     return ServiceLogger
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import ConfigurationError, shown
 
 VARIABLE = "SITEMAP_LOG_FORMAT"
-# What gunicorn has about a request, and how it is called here: no header that could hold a token.
+# What gunicorn has about a request, and how it is called here: neither headers nor a query that could hold a token.
 # https://docs.gunicorn.org/en/stable/settings.html#access-log-format
-ATOMS = {"h": "client", "m": "method", "U": "path", "q": "query", "H": "protocol", "B": "bytes", "a": "user_agent"}
+ATOMS = {"h": "client", "m": "method", "U": "path", "H": "protocol", "B": "bytes", "a": "user_agent"}
 
 
 def is_json(environ: Mapping[str, str]) -> bool:
@@ -61,7 +62,24 @@ class JsonFormatter(logging.Formatter):
             fields["message"] = record.getMessage()
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        # In ASCII, which each stream can write, and in which nothing but a line's end is taken for one.
+        return json.dumps(fields, default=str)
+
+
+class Redacted(logging.Formatter):
+    """The lines of *formatter* without *secrets*, wherever in a request somebody put them."""
+
+    def __init__(self, formatter: logging.Formatter, secrets: Iterable[str]) -> None:
+        super().__init__()
+        self._formatter = formatter
+        forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
+        self._secrets = sorted(forms - {""}, key=len, reverse=True)  # one may begin with another
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self._formatter.format(record)
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return line
 
 
 def _request(atoms: Mapping[str, Any]) -> dict[str, Any]:

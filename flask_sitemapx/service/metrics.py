@@ -176,9 +176,11 @@ def facts(binding: Binding) -> Iterator[tuple[str, list[str], float]]:
 
 def known(binding: Binding) -> dict[str, Any]:
     """What ``/readyz`` says of a site."""
-    values = {name: value for name, labels, value in facts(binding) if not labels}
+    found = [*facts(binding)]
+    values = {name: value for name, labels, value in found if not labels}
     return {
         "ready": values["up"] == 1,
         "age": round(values["set_age_seconds"]) if "set_age_seconds" in values else None,
+        "entries": sum(int(value) for name, _, value in found if name == "entries"),
         "store": "up" if values["store_up"] else "down",
     }

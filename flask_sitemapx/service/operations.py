@@ -53,7 +53,9 @@ class Operations:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if path in (_HEALTH, _READY, _METRICS) or path.startswith(_PREFIX):
-            return answered(self._answer(path, environ), environ, start_response)
+            response = self._answer(path, environ)
+            if response is not None:
+                return answered(response, environ, start_response)
         return self._counted(path, environ, start_response)
 
     def _counted(self, path: str, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -80,11 +82,12 @@ class Operations:
 
     # What operators ask for
 
-    def _answer(self, path: str, environ: WSGIEnvironment) -> Response:
+    def _answer(self, path: str, environ: WSGIEnvironment) -> Response | None:
+        """None if there is nothing for who asks: then the answer is that of any path that is not there."""
         if path.startswith(_PREFIX):
             return self._changed(path, environ)
         if path != _HEALTH and not self._access.may_look(environ):
-            return refusal("404 Not Found", "There is nothing here.")
+            return None
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return refusal("405 Method Not Allowed", "GET and HEAD only.", [("Allow", "GET, HEAD")])
         if path == _HEALTH:
@@ -103,10 +106,10 @@ class Operations:
             return refusal("501 Not Implemented", "This needs prometheus_client: pip install 'flask-sitemapx[service]'")
         return _answer("200 OK", *self._metrics.text())
 
-    def _changed(self, path: str, environ: WSGIEnvironment) -> Response:
+    def _changed(self, path: str, environ: WSGIEnvironment) -> Response | None:
         section = path.removeprefix(_TOUCH) if path.startswith(_TOUCH) else None
         if not self._access.is_touchable or not (section or path == _REFRESH):
-            return refusal("404 Not Found", "There is nothing here.")
+            return None
         if not self._access.may_touch(environ):
             if self._warnings.take():
                 logger.warning("sitemap: a touch from %s has no or a wrong token", environ.get("REMOTE_ADDR", "-"))
@@ -136,8 +139,9 @@ class Operations:
             return asked[0], self._sites[asked[0]]
         found = [*self._sites.items()]
         if len(found) > 1:
-            host = _without_port(environ.get("HTTP_HOST", "").lower())
-            found = [one for one in found if host == _without_port(_host(one[1]))]
+            host = environ.get("HTTP_HOST", "").lower()
+            exact = [one for one in found if host == _host(one[1])]
+            found = exact or [one for one in found if _without_port(host) == _without_port(_host(one[1]))]
         if len(found) != 1:
             raise ConfigurationError(f"say which site, by ?site= and one of {', '.join(self._sites) or 'none'}")
         return found[0]
@@ -175,7 +179,7 @@ def _host(binding: Binding) -> str:
 
 
 def _without_port(host: str) -> str:
-    return re.sub(r":[0-9]*\Z", "", host)
+    return re.sub(r":[0-9]*\Z", "", host).removesuffix(".")  # the root's dot is part of no URL
 
 
 def _length(headers: Headers) -> int | None:

@@ -128,9 +128,10 @@ class Refresher:
         return self._served()
 
     def begin(self) -> None:
-        """Begin a build if the snapshot is not fresh, and do not wait for it."""
+        """Begin a build if the snapshot is not fresh, whatever failed before, and do not wait for it."""
         self._look()
         if self.state() != "fresh":
+            self._retry_at = float("-inf")
             self._start()
 
     def last_good(self) -> Snapshot | None:
