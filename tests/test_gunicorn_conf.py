@@ -320,12 +320,13 @@ def test_a_connection_is_kept_for_further_requests_also_for_those_sent_at_once(s
 
 
 def test_an_idle_connection_is_kept_for_longer_than_gunicorn_would(server):
-    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-        connection.sendall(GET + HOST + b"\r\n")
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
-        time.sleep(3)  # its default is 2
-        connection.sendall(GET + HOST + b"\r\n")
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+        for pause in (0, 3):  # its default is 2
+            time.sleep(pause)
+            connection.request("GET", "/robots.txt", headers={"Host": "a.example"})
+            response = connection.getresponse()
+            assert (response.status, response.will_close) == (200, False)
+            response.read()
 
 
 def test_a_client_has_no_say_in_where_the_service_is_mounted(server):
