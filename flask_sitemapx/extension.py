@@ -8,9 +8,10 @@ import os
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from flask import Blueprint, Flask, abort, current_app, has_app_context, request
@@ -163,8 +164,8 @@ class FlaskApplication:
 
     def sources(self, base: BaseUrl, settings: Settings) -> Sequence[Source]:
         routes = self._routes(base, settings)
-        urls = UrlBuilder(_adapter(self._app, base), base, self._inject(base))
         languages = self._languages(base, settings)
+        urls = UrlBuilder(_adapter(self._app, base), base, self._inject(base, languages))
         sections = [Section(ROUTES, partial(routes.items)), *self._registry.sections.values()]
         sources = [self._source(section, urls, settings, languages) for section in sections]
         self._announce_open(routes, sources)
@@ -260,6 +261,7 @@ class FlaskApplication:
 
     def _routes(self, base: BaseUrl, settings: Settings) -> Routes:
         app = self._app
+        languages = self._languages(base, settings)
         judge = Judge(app.view_functions, app.before_request_funcs, settings.words or WORDS)
         return Routes(
             _adapter(app, base),
@@ -270,12 +272,13 @@ class FlaskApplication:
             judge=judge.verdict if settings.routes == "auto" else None,
             include=settings.include,
             exclude=settings.exclude,
-            inject=self._inject(base),
-            languages=self._languages(base, settings),
+            inject=self._inject(base, languages),
+            languages=languages,
         )
 
-    def _inject(self, base: BaseUrl) -> Callable[[str, dict[str, Any]], None] | None:
-        return partial(_injected, self._app, base) if any(self._app.url_default_functions.values()) else None
+    def _inject(self, base: BaseUrl, languages: Languages | None) -> Callable[[str, dict[str, Any]], None] | None:
+        has_defaults = any(self._app.url_default_functions.values())
+        return partial(_injected, self._app, base, languages) if has_defaults else None
 
     def _mark(self, endpoint: str | None) -> Mark | None:
         return self._registry.mark(self._app.view_functions.get(endpoint or ""))
@@ -385,14 +388,29 @@ def _adapter(app: Flask, base: BaseUrl) -> MapAdapter:
     return app.url_map.bind(host, script_name=f"{base.mount}/", subdomain=subdomain, url_scheme=scheme)
 
 
-def _injected(app: Flask, base: BaseUrl, endpoint: str, values: dict[str, Any]) -> None:
+def _injected(app: Flask, base: BaseUrl, languages: Languages | None, endpoint: str, values: dict[str, Any]) -> None:
     """Complete *values* by the application's `url_defaults`, in a request of their own on *base*."""
 
     def inject() -> None:
         with app.test_request_context("/", base_url=base.origin + base.mount):
+            if languages is not None:
+                _take_language(app, languages, endpoint)
             app.inject_url_defaults(endpoint, values)
 
     contextvars.Context().run(inject)  # an empty context: the pull's own g and teardown have no part in it
+
+
+def _take_language(app: Flask, languages: Languages, endpoint: str) -> None:
+    """Let `url_value_preprocessor` functions take the default language, as from the address of the endpoint's page.
+
+    Flask, "Using URL Processors": they put it where the functions of `url_defaults` look for it.
+    """
+    given = {languages.argument: languages.codes[0]} if languages.expects(endpoint) else {}
+    blueprints = accumulate(endpoint.split(".")[:-1], "{}.{}".format)
+    for name in (None, *blueprints):
+        for function in app.url_value_preprocessors.get(name, ()):
+            with suppress(Exception):  # one that takes other values is not meant
+                function(endpoint, given)
 
 
 def _answering(app: Flask, path: str, base: BaseUrl | None) -> str | None:

@@ -28,8 +28,11 @@ def test_a_code_is_given_back_in_its_usual_case(text, code):
     ("text", "hint"),
     [
         ("en_GB", "write 'en-GB'"),
-        ("en-UK", "write en-GB"),
+        ("en-UK", "write 'en-GB'"),
+        ("en_UK", "write 'en-GB'"),
+        ("zh-Hant-UK", "write 'zh-Hant-GB'"),
         ("es-419", "larger than a country"),
+        ("es_419", "larger than a country"),
         ("jp", "a country alone says nothing of the language"),
         ("us", "a country alone"),
         ("xx", "is no language of ISO 639-1"),

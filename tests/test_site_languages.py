@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from flask import Flask, g
+from flask import Blueprint, Flask, g
 from flask_babel import Babel
 from sqlalchemy.pool import StaticPool
 from werkzeug.test import Client
@@ -80,10 +80,44 @@ def test_the_pattern_of_flask_s_documentation_works():
         g.lang_code = (values or {}).pop("lang_code", None)
 
     app.add_url_rule("/<lang_code>/about", "about", view)
-    Sitemap(app).section("articles")(lambda: [("about", {"part": 1})])
+    app.add_url_rule("/imprint", "imprint", view)
+    sitemap = Sitemap(app)
+    sitemap.section("articles")(lambda: [("about", {"part": 1})])
     about = {"en": "/en/about", "de": "/de/about", "x-default": "/en/about"}
-    assert entries(app)["/de/about"] == about
-    assert "/en/about?part=1" in entries(app)
+    found = entries(app)
+    assert found["/de/about"] == about
+    assert found["/imprint"] == {}
+    assert "/en/about?part=1" in found
+    assert [one.url for one in sitemap.explain_routes() if one.listed] == ["/en/about", "/imprint"]
+
+
+def test_the_blueprint_of_flask_s_documentation_works():
+    app = site(SITEMAP_LANGUAGES=["en", "de"])
+    outer, inner = Blueprint("outer", __name__, url_prefix="/<lang_code>"), Blueprint("inner", __name__)
+
+    @outer.url_defaults
+    def add_language(endpoint: str, values: dict[str, Any]) -> None:
+        values.setdefault("lang_code", g.lang_code)
+
+    @outer.url_value_preprocessor
+    def pull_language(endpoint: str | None, values: dict[str, Any] | None) -> None:
+        g.lang_code = (values or {}).pop("lang_code")
+
+    inner.add_url_rule("/about", "about", view)
+    outer.register_blueprint(inner)
+    app.register_blueprint(outer)
+    Sitemap(app)
+    about = {"en": "/en/about", "de": "/de/about", "x-default": "/en/about"}
+    assert entries(app) == {"/en/about": about, "/de/about": about}
+
+
+def test_what_takes_more_from_an_address_than_its_language_does_no_harm():
+    app = site(SITEMAP_LANGUAGES=["en", "de"])
+    app.url_defaults(lambda endpoint, values: None)
+    app.url_value_preprocessor(lambda endpoint, values: values.pop("slug"))
+    app.add_url_rule("/<lang_code>/<slug>", "article", view)
+    Sitemap(app).section("articles")(lambda: [("article", {"slug": "one"})])
+    assert [*entries(app)] == ["/en/one", "/de/one"]
 
 
 @pytest.mark.parametrize("base", [BASE, "https://example.com/shop", None])

@@ -59,8 +59,7 @@ def _checked(text: str) -> str:
     if language.lower() not in LANGUAGES:
         raise InvalidEntry("hreflang", text, f"{language!r} is no language of ISO 639-1{_country_hint(language)}")
     if region is not None and region.upper() not in REGIONS:
-        meant = _MEANT.get(region.upper())
-        hint = f"; write {language.lower()}-{meant}" if meant else ""
+        hint = f"; write {_meant(text)!r}" if region.upper() in _MEANT else ""
         raise InvalidEntry("hreflang", text, f"{region!r} is no country of ISO 3166-1{hint}")
     parts = [language.lower(), script and script.title(), region and region.upper()]
     return "-".join(part for part in parts if part)
@@ -68,10 +67,15 @@ def _checked(text: str) -> str:
 
 def _hint(text: str) -> str:
     if "_" in text and _CODE.fullmatch(text.replace("_", "-")):
-        return f"; write {text.replace('_', '-')!r}"
-    if re.fullmatch(r"[a-z]{2}-[0-9]{3}", text, re.IGNORECASE | re.ASCII):
+        return f"; write {_meant(text.replace('_', '-'))!r}"
+    if re.fullmatch(r"[a-z]{2}[-_][0-9]{3}", text, re.IGNORECASE | re.ASCII):
         return "; regions larger than a country are not read"
     return ""
+
+
+def _meant(code: str) -> str:
+    rest, _, region = code.rpartition("-")
+    return f"{rest}-{_MEANT.get(region.upper(), region)}"
 
 
 def _country_hint(language: str) -> str:
